@@ -1,0 +1,1 @@
+"""The command ``configdb-sync``: arguments in, one call, text out."""

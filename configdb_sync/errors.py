@@ -1,0 +1,122 @@
+"""The one tree of errors. Each class is a meaning; its fields are facts, its text is made from them.
+
+A class says what kind of fault it is; ``exits`` maps the kinds to exit codes. A room that needs a finer
+meaning derives its own class beside its code from one of these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class ProductError(Exception):
+    """Anything that the product itself finds wrong.
+
+    ``what`` names the thing and its value and never holds a secret; ``way_out`` tells the user what to do.
+    The rest says where it happened: the node's identity, the file below ``/etc/hiera`` (or a path), the
+    data source, the phase of a run and the request id of the peer that answered.
+    """
+
+    what: str
+    way_out: str | None = None
+    node: str | None = None
+    file: str | None = None
+    data_source: str | None = None
+    phase: str | None = None
+    request_id: str | None = None
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            f"{name} {value}"
+            for name, value in (
+                ("node", self.node),
+                ("file", self.file),
+                ("data source", self.data_source if self.file is None else None),
+                ("while", self.phase),
+                ("request", self.request_id),
+            )
+            if value is not None
+        )
+        text = f"{place}: {self.what}" if place else self.what
+        return f"{text} ({self.way_out})" if self.way_out else text
+
+    def located(
+        self,
+        *,
+        node: str | None = None,
+        file: str | None = None,
+        data_source: str | None = None,
+        phase: str | None = None,
+    ) -> ProductError:
+        """Return the same error with the given places filled in where it did not know them itself."""
+        found = dataclasses.replace(
+            self,
+            node=self.node or node,
+            file=self.file or file,
+            data_source=self.data_source or data_source,
+            phase=self.phase or phase,
+        )
+        found.__cause__ = self.__cause__
+        return found
+
+
+class SettingsError(ProductError):
+    """A flag, a variable or a setting is missing, malformed or contradicts another (U3)."""
+
+
+class StateError(ProductError):
+    """The state folder or the product's own database can't be used."""
+
+
+class EnvironmentMismatchError(ProductError):
+    """The environment asked for is not the one that the facts name (U4), or has unknown levels (U6)."""
+
+
+class NodeError(ProductError):
+    """One node as a whole can't be worked on: unreachable, contradicting facts, no base file (U4, U7)."""
+
+
+class DocumentError(ProductError):
+    """A document can't be read, isn't a mapping or can't be carried without loss (U11, U19)."""
+
+
+class AmbiguousError(ProductError):
+    """A leaf differs from everything known; neither uploaded nor written until the user decides (U18)."""
+
+
+class NodeFileError(ProductError):
+    """A node's file can't be read or written."""
+
+
+class FileChangedError(NodeFileError):
+    """A node's file is no longer what was read in this run; it was left alone."""
+
+
+class UnsafeError(ProductError):
+    """The safety gate withheld a change (``architecture.md``, Writing 5)."""
+
+
+class BusyError(ProductError):
+    """Another run holds the lock, or this one's time is up."""
+
+
+class ConfigDBError(ProductError):
+    """ConfigDB answered something that stops what was asked of it."""
+
+
+class AccessError(ConfigDBError):
+    """Credentials were refused or are missing (401, 403)."""
+
+
+class UnavailableError(ConfigDBError):
+    """ConfigDB can't be reached or keeps failing."""
+
+
+class UnexpectedAnswerError(ConfigDBError):
+    """An answer that isn't what was asked for: wrong type, cut, contradicting."""
+
+
+class MissingError(ConfigDBError):
+    """ConfigDB says 404: the environment, level or data source isn't there."""

@@ -1,0 +1,41 @@
+"""Exit codes of ``configdb-sync`` and the table that maps errors to them (documented in ``docs/operations.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from configdb_sync import errors
+
+
+class Exit(IntEnum):
+    """What the exit code of a command says."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    PARTIAL = 3
+    ENVIRONMENT = 4
+    UNSAFE = 5
+    ACCESS = 6
+    CONFIGDB = 7
+    NODES = 8
+    BUSY = 9
+    DRIFT = 10
+
+
+_TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
+    (errors.SettingsError, Exit.USAGE),
+    (errors.StateError, Exit.USAGE),
+    (errors.EnvironmentMismatchError, Exit.ENVIRONMENT),
+    (errors.UnsafeError, Exit.UNSAFE),
+    (errors.BusyError, Exit.BUSY),
+    (errors.AccessError, Exit.ACCESS),
+    (errors.ConfigDBError, Exit.CONFIGDB),
+    (errors.ProductError, Exit.PARTIAL),
+)
+
+
+def exit_of(error: errors.ProductError) -> Exit:
+    """Return the exit code of one error that ended a command."""
+    return next(code for kind, code in _TABLE if isinstance(error, kind))

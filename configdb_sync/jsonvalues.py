@@ -1,0 +1,109 @@
+"""Values as ConfigDB holds them: JSON, read strictly and compared type for type.
+
+A *document* is a JSON object, the content of one data source at one level. Its digest is made of its top-level
+keys' digests, so that whoever keeps those (a reader that parses each block once) has the document's
+for the price of one sha256. Order of keys doesn't count; ``1``, ``1.0``, ``true`` and ``"1"`` all differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+"""None, bool, int, float, str, list of Json or dict of str to Json. (A recursive alias would cost a cast at every step.)"""
+
+Document: TypeAlias = Mapping[str, Json]
+
+MAX_DEPTH = 200
+"""Deepest nesting that is read from a peer or a file; Fuel's settings are below 20."""
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in {float("inf"), float("-inf")}:
+        raise ValueError(f"number out of range: {text[:40]}")
+    return number
+
+
+def loads(text: str | bytes) -> Json:
+    """Return the value of a JSON text (UTF-8, with or without a BOM).
+
+    Raises ValueError for anything else, NaN and infinities included, for numbers that no double holds, and for
+    nesting beyond ``MAX_DEPTH``.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Json) -> None:
+    """Raise ValueError if ``value`` is nested more than ``MAX_DEPTH`` levels deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for item in level
+            if isinstance(item, (dict, list))
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise ValueError("nested too deeply")
+
+
+def dumps(value: Json) -> str:
+    """Return compact ASCII JSON in the value's own key order; ValueError for NaN and infinities."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def canonical(value: Json) -> str:
+    """Return the one text that all equal values share: compact ASCII JSON, keys sorted by code point."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, sort_keys=True)
+
+
+def same(one: Json, other: Json) -> bool:
+    """Tell whether two values are equal type for type (``1`` is not ``1.0`` or ``true``), key order aside."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return repr(one) == repr(other)
+    return bool(one == other)
+
+
+def value_digest(value: Json) -> str:
+    """Return the sha256 (hex) of the canonical text of ``value``."""
+    return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()
+
+
+def combine_digests(digests: Iterable[tuple[str, str]]) -> str:
+    """Return a document's digest (hex) from its (key, value digest) pairs in any order."""
+    whole = hashlib.sha256()
+    for key, digest in sorted(digests):
+        whole.update(f"{json.dumps(key)}:{digest}\n".encode("ascii"))
+    return whole.hexdigest()
+
+
+def document_digest(document: Document) -> str:
+    """Return the digest (hex) of a whole document; equal for documents that are ``same``."""
+    return combine_digests((key, value_digest(value)) for key, value in document.items())
+
+
+EMPTY_DIGEST = document_digest({})

@@ -1,0 +1,1 @@
+"""Ways to reach nodes. Knows nothing of ConfigDB or of what is written in the files."""

@@ -1,0 +1,70 @@
+"""What a node is to the rest of the product, and what every way to reach nodes must do.
+
+Paths are POSIX paths below the node's hiera folder (``override/plugins.yaml`` is ``/etc/hiera/override/plugins.yaml``);
+they come from nodes and are hostile until checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from configdb_sync.errors import NodeError, NodeFileError
+
+
+@dataclass(frozen=True)
+class NodeFile:
+    """One file as it was read: its bytes and what must stay as it is when it is written.
+
+    ``target`` is the absolute path on the node that links lead to (``/etc/fuel/cluster/16/astute.yaml`` for
+    ``astute.yaml``). ``sha256`` is of ``content``.
+    """
+
+    path: str
+    target: str
+    content: bytes = field(repr=False)
+    sha256: str
+    mode: int
+    owner: int
+    group: int
+
+
+@dataclass(frozen=True)
+class NodeRead:
+    """What was read of one node. ``faults`` holds the files that could not be read, by path."""
+
+    identity: str
+    files: Mapping[str, NodeFile]
+    faults: Mapping[str, NodeFileError]
+
+
+class Nodes(Protocol):
+    """One way to reach the nodes of an environment (U8, U10)."""
+
+    @property
+    def place(self) -> str:
+        """A text that names where these nodes are, the same at every run (``directory:/srv/trees``)."""
+
+    def identities(self) -> Sequence[str]:
+        """Return the identities of all nodes there, in a stable order.
+
+        Raises ``SettingsError`` or ``NodeError`` if the place itself can't be used.
+        """
+
+    def read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
+        """Yield each node's files as they come, in any order: exactly one item an identity.
+
+        Lazy: no more than a few nodes are held at a time. A node that fails is an item, never an exception.
+        """
+
+    def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
+        """Replace one file whole, or create it if ``expected`` is None; return it as it now is.
+
+        Atomic, with owner, group, mode and links as they were. Raises ``FileChangedError`` if the file isn't
+        ``expected`` any more (or is there though None was expected), ``NodeFileError`` for every other failure;
+        the old file is then intact and nothing is left beside it.
+        """
+
+    def remove(self, identity: str, expected: NodeFile) -> None:
+        """Take away a file that an earlier run created. Raises as ``write`` does."""
