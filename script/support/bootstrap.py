@@ -111,7 +111,9 @@ def pip_command(base: str) -> list[str | Path]:
         raise BootstrapError(
             f"no pip for {base}; install it or Python's ensurepip (Debian: apt-get install python3-venv)"
         )
-    return [VENV_PYTHON, wheel / "pip"]
+    if not run([VENV_PYTHON, wheel / "pip", "install", "-qq", "--no-index", wheel]):
+        raise BootstrapError(f"{wheel} can't be installed")
+    return [VENV_PYTHON, "-m", "pip"]
 
 
 def bootstrap(kind: str) -> None:
