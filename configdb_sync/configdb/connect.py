@@ -110,9 +110,7 @@ def _http(
 
 def _embedded(database_url: str | None) -> InProcessExchange:
     if database_url is None:
-        raise SettingsError(
-            "the embedded ConfigDB needs a database", way_out="see --configdb-database and --state"
-        )
+        raise SettingsError("the embedded ConfigDB needs a database", way_out="see --configdb-database and --state")
     # Only here the client knows of the server, and only when it is to be in this process.
     application = import_module("configdb_sync.configdb.server").create_app(database_url)
     return InProcessExchange(application, getattr(application, "close", None))

@@ -41,8 +41,8 @@ class DirectoryNodes:
 
     ``env`` is the environment's number, ``writable`` the absolute paths on a node at or below which files
     may be written (default: ``default_writable``). ``file_limit`` bytes are read of one file and
-    ``node_limit`` of one node; what is beyond is a fault. ``new_mode`` is the mode of files that are created: they may hold
-    passwords, so the stricter one of Fuel's two. ``clock`` gives seconds since the epoch.
+    ``node_limit`` of one node; what is beyond is a fault. ``new_mode`` is the mode of files that are
+    created: they may hold passwords, so the stricter one of Fuel's two. ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -117,9 +117,7 @@ class DirectoryNodes:
             _check_path(expected.path)
             with self._live(tree, expected.path, expected) as (place, live):
                 if place.target != posixpath.join(HIERA, expected.path):
-                    raise NodeFileError(
-                        f"leads to {place.target}; only a file that was created here can be removed"
-                    )
+                    raise NodeFileError(f"leads to {place.target}; only a file that was created here can be removed")
                 replacing.take_away(place.folder, live)
             folders.prune(tree, HIERA, expected.path)
 

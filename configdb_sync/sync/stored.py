@@ -64,9 +64,7 @@ class StoredNode:
 
     def effective(self, data_source: str) -> dict[str, Json]:
         """Return the effective data as it was before this run, by the server's rule."""
-        return merge_levels(
-            [*self.above(data_source), (self.values(data_source), self.overrides(data_source))]
-        )
+        return merge_levels([*self.above(data_source), (self.values(data_source), self.overrides(data_source))])
 
     def effective_digest(self, data_source: str) -> str:
         """Return the digest of the effective data as it was before this run."""
