@@ -135,7 +135,7 @@ class Examiner:
         return NodeWork(plan.build(), levels, tuple(documents), wanted)
 
     def _paths(self, mapped: NodeMap) -> dict[str, str]:
-        """Return the node's data sources and files, with those that other nodes have and an override may create here."""
+        """Return the node's data sources and files, with those that an override may create here."""
         paths = dict(mapped.sources)
         for name in self.catalog.names:
             path = None if name in paths else mapped.path_of(name)
