@@ -1,15 +1,15 @@
-"""Options that commands share."""
+"""Options that mean the same in every command."""
 
 from __future__ import annotations
 
 import functools
+import getpass
 import os
-import pwd
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,69 +17,47 @@ from configdb_sync import state
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import EMBEDDED, connect
 from configdb_sync.configdb.model import Writer
-from configdb_sync.errors import SettingsError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class ConfigDBOptions:
-    """Where ConfigDB is, as the command line says."""
+class Session:
+    """What a command works with."""
 
-    where: str
+    configdb: str
     state_folder: str | None
-    database_url: str | None
+    configdb_database: str | None
     token_file: Path | None
+    run: str = field(default_factory=lambda: f"req-{uuid.uuid4()}")
 
-    def client(self, comment: str | None = None) -> ConfigDBClient:
+    def client(self, *, comment: str | None = None) -> ConfigDBClient:
         """Return a client that writes in the local user's name. Raises as ``connect`` does."""
-        database_url = self.database_url
-        if self.where == EMBEDDED and database_url is None:
+        database_url = self.configdb_database
+        if self.configdb == EMBEDDED and database_url is None:
             folder = state.locate(self.state_folder, os.environ, root=os.geteuid() == 0)
             database_url = state.open_state(folder).configdb_database_url
-        writer = Writer(f"req-{uuid.uuid4()}", _user(), comment)
-        return connect(self.where, database_url=database_url, token_file=self.token_file, writer=writer)
-
-    def resolve(self, node: str) -> str:
-        """Return the identity of the node with this FQDN."""
-        raise SettingsError(
-            f"node {node!r} isn't known by name here", way_out="give its id: --level nodes=46"
-        )
+        writer = Writer(self.run, getpass.getuser(), comment)
+        return connect(self.configdb, database_url=database_url, token_file=self.token_file, writer=writer)
 
 
-def configdb_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where ConfigDB is; it gets them as ``configdb:
-    ConfigDBOptions``."""
+def configdb_options(command: F) -> F:
+    """Give a command what it needs to reach ConfigDB: a ``Session`` as its first argument."""
 
-    @click.option(
-        "--configdb", "where", default=EMBEDDED, metavar="embedded|URL|catalog", help="Where ConfigDB is."
-    )
-    @click.option("--state", "state_folder", metavar="DIR", help="The state folder.")
-    @click.option(
-        "--configdb-database", "database_url", metavar="URL", help="The embedded ConfigDB's database."
-    )
-    @click.option(
-        "--configdb-token-file",
-        "token_file",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="A file that holds the token for ConfigDB.",
-    )
+    @click.option("--configdb", default=EMBEDDED, metavar="embedded|URL|catalog")
+    @click.option("--state", metavar="DIR")
+    @click.option("--configdb-database", metavar="URL")
+    @click.option("--configdb-token-file", metavar="FILE")
     @functools.wraps(command)
     def wrapped(
         *args: Any,
-        where: str,
-        state_folder: str | None,
-        database_url: str | None,
-        token_file: Path | None,
+        configdb: str,
+        state: str | None,
+        configdb_database: str | None,
+        configdb_token_file: str | None,
         **options: Any,
     ) -> Any:
-        return command(
-            *args, configdb=ConfigDBOptions(where, state_folder, database_url, token_file), **options
-        )
+        token_file = Path(configdb_token_file) if configdb_token_file else None
+        return command(Session(configdb, state, configdb_database, token_file), *args, **options)
 
-    return wrapped
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
+    return wrapped  # type: ignore[return-value]

@@ -58,9 +58,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     """
     environment = client.environment(env)
     if environment is None:
-        raise MissingError(
-            f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb"
-        )
+        raise MissingError(f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb")
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
     if inner is None:
         raise SettingsError(
@@ -186,9 +184,7 @@ def parse_levels(texts: Sequence[str], resolve: Callable[[str], str]) -> LevelPa
     for item in (item.strip() for text in texts for item in text.split(",")):
         name, equals, value = item.partition("=")
         if not equals or not name or not value:
-            raise SettingsError(
-                f"level {item!r} isn't of the form NAME=VALUE", way_out="like --level nodes=46"
-            )
+            raise SettingsError(f"level {item!r} isn't of the form NAME=VALUE", way_out="like --level nodes=46")
         if name in found:
             raise SettingsError(f"level {name} is given twice", way_out="one command works at one place")
         found[name] = resolve(value) if name == "nodes" and not value.isdigit() else value

@@ -163,9 +163,7 @@ def _set(block: Json, rest: KeyPath, value: Json, path: KeyPath) -> Json:
         return [*block[:index], _set(block[index], deeper, value, path), *block[index + 1 :]]
     place = path[: len(path) - len(rest)]
     kind = "a list without that index" if isinstance(block, list) else "no mapping"
-    raise NoSuchKeyError(
-        f"{shown_key(path)} can't be set: {shown_key(place)} is {kind}", way_out=_offer(block)
-    )
+    raise NoSuchKeyError(f"{shown_key(path)} can't be set: {shown_key(place)} is {kind}", way_out=_offer(block))
 
 
 def _without(here: Json, path: KeyPath) -> Json:
@@ -211,8 +209,4 @@ def _overridden(overrides: Document) -> str:
 
 def _leaves(block: Json, beneath: Json, top: str) -> str:
     leaves = [shown_key((top, *leaf)) for leaf in changed_leaves(beneath, block)]
-    return (
-        f"overridden there: {', '.join(leaves[:12])}"
-        if leaves
-        else f"rm-override --key {top} takes the block"
-    )
+    return f"overridden there: {', '.join(leaves[:12])}" if leaves else f"rm-override --key {top} takes the block"

@@ -53,9 +53,7 @@ def python() -> Path:
     with (CACHE / "tuning-box.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():
-            subprocess.run(
-                [sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL
-            )
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL)
             command = [str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             subprocess.run([*command, *REQUIREMENTS], check=True, timeout=INSTALL, capture_output=True)
             (folder / "ready").touch()
