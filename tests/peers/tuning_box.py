@@ -1,6 +1,8 @@
-"""PyPI's tuning-box 0.1.0, started for real on loopback: its own virtual environment under ``.cache``, made on demand.
+"""PyPI's tuning-box 0.1.0, started for real on loopback: its own virtual environment under ``.cache``, made
+on demand.
 
-Run as a script by that environment's Python it is the server itself: ``tuning_box.py SQLALCHEMY_URL PORT PREFIX``.
+Run as a script by that environment's Python it is the server itself: ``tuning_box.py SQLALCHEMY_URL PORT
+PREFIX``.
 """
 
 from __future__ import annotations
