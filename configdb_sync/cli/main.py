@@ -10,6 +10,8 @@ import click
 
 from configdb_sync import __version__
 from configdb_sync.cli.runs import plan, sync
+from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 
@@ -20,8 +22,8 @@ def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
 
 
-cli.add_command(plan)
-cli.add_command(sync)
+for command in (plan, sync, *VALUE_COMMANDS, configdb):
+    cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -18,7 +18,7 @@ from configdb_sync.errors import (
 )
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.datasource import DataSource
-from configdb_sync.hiera.entries import parse_entries
+from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.facts import NodeFacts, facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.placeholders import expand, parse

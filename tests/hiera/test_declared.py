@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.hiera.datasource import DataSource, problem_of_name, problem_of_path
-from configdb_sync.hiera.entries import parse_entries
+from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.layouts import DEFAULT, Layout
 from configdb_sync.jsonvalues import Json
 
