@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.hiera import Rewrite, created_document
+from configdb_sync.hiera import Rewrite, created
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
@@ -191,7 +191,7 @@ class _NodeTask:
     def _rewritten(self, document: DocumentWork) -> Rewrite | None:
         decision = document.decision
         if decision.write is Write.CREATE:
-            return Rewrite(created_document(decision.target), {})
+            return Rewrite(created(decision.target), {})
         if decision.write is Write.REPLACE and document.document is not None:
             kept = {} if document.record is None else document.record.kept
             marks = {} if document.record is None else document.record.marks

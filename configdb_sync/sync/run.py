@@ -104,6 +104,7 @@ class Run:
         if stopped is None:
             for name, problem in self._unmatched(identities, plans):
                 done.append(NodeReport(NodePlan(name), problems=(problem,)))
+        examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         done.sort(key=lambda report: natural(report.plan.node))
         return Report(
             run=self.identity,

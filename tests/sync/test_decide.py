@@ -120,7 +120,8 @@ def data(low: int) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from("abc"), block, max_size=3)
 
 
-steps = st.lists(
+Step = tuple[str, dict[str, Any]]
+steps: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(
         st.tuples(st.just("override"), data(10)),
         st.tuples(st.just("node writes"), data(0)),
@@ -132,7 +133,9 @@ steps = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(data(0), steps)
-def test_overrides_never_freeze_whatever_comes_when(first: dict[str, Any], steps: list[Any]) -> None:
+def test_overrides_never_freeze_whatever_comes_when(
+    first: dict[str, Any], steps: list[tuple[str, dict[str, Any]]]
+) -> None:
     """With the overrides gone the file is what the node last wrote, however many runs were killed between."""
     file, own, overrides = dict(first), dict(first), dict[str, Any]()
     record: Record | None = None

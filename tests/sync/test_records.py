@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 
 from configdb_sync.errors import StateError
 from configdb_sync.sync.merge import ABSENT, HiddenKey
-from configdb_sync.sync.records import Record, Records, decode, encode, open_records
+from configdb_sync.sync.records import Record, Records, decode, encode, node_by_name, open_records
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4))
 slots = st.one_of(st.just(ABSENT), leaf, st.lists(leaf, max_size=2), st.dictionaries(st.text(), leaf, max_size=2))
@@ -52,6 +52,16 @@ def test_records_are_kept_by_place_environment_node_and_data_source(engine: Engi
     here.forget("7", ["globals"])
     assert here.of_node("7") == {"astute": Record("v2", ("f",))}
     assert here.of_node("8") == {"astute": Record("w", ("f",))}
+
+
+def test_nodes_are_known_by_name(engine: Engine) -> None:
+    Records(engine, "here", 1, "req-1").saw({"7": "a.example", "8": "b.example"})
+    Records(engine, "there", 1, "req-2").saw({"9": "a.example"})
+    Records(engine, "here", 1, "req-3").saw({"8": "c.example"})
+    assert node_by_name(engine, 1, "a.example") == {"7", "9"}
+    assert node_by_name(engine, 1, "b.example") == set()
+    assert node_by_name(engine, 1, "c.example") == {"8"}
+    assert node_by_name(engine, 2, "a.example") == set()
 
 
 def test_the_database_is_for_its_owner_alone(engine: Engine, tmp_path: Path) -> None:

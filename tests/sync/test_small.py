@@ -117,10 +117,12 @@ def test_one_bad_document_is_no_dead_server_but_three_in_a_row_are() -> None:
 
 def test_health_is_shared_by_threads() -> None:
     health = Health(limit=1000)
-    threads = [
-        threading.Thread(target=lambda: [health.failed(errors.UnavailableError("x")) for _ in range(100)])
-        for _ in range(9)
-    ]
+
+    def fail() -> None:
+        for _ in range(100):
+            health.failed(errors.UnavailableError("x"))
+
+    threads = [threading.Thread(target=fail) for _ in range(9)]
     for thread in threads:
         thread.start()
     for thread in threads:
