@@ -32,11 +32,21 @@ class NodeFile:
 
 @dataclass(frozen=True)
 class NodeRead:
-    """What was read of one node. ``faults`` holds the files that could not be read, by path."""
+    """What was read of one node. ``faults`` holds what could not be read, by path.
+
+    A path in ``faults`` that ends in ``/`` is a folder that could not be listed: a file below it may be there, so it
+    must not be taken for missing. Odd characters in these paths are escaped. No path is in both mappings.
+    """
 
     identity: str
     files: Mapping[str, NodeFile]
     faults: Mapping[str, NodeFileError]
+
+    def fault_of(self, path: str) -> NodeFileError | None:
+        """Return why the file ``path`` could not be read, or a folder that it would be in; None if neither is so."""
+        steps = path.split("/")
+        folders = ("/".join(steps[:count]) + "/" for count in range(1, len(steps)))
+        return next((self.faults[place] for place in (path, *folders) if place in self.faults), None)
 
 
 class Nodes(Protocol):

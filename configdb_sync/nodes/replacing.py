@@ -1,0 +1,233 @@
+"""A file replaced whole, created or taken away in an open folder ("Writing to nodes safely", 3).
+
+A reader at any moment finds the old file or the new one. The new content is born in a temporary file of mode
+0600 in the same folder, dressed like the old file, checked and renamed. What a killed run leaves is such a
+temporary file, whose name no Hiera reads; the next write to the folder takes it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from configdb_sync.errors import FileChangedError, NodeFileError
+from configdb_sync.nodes.reading import read_whole
+
+LEFTOVER_AGE = 600.0
+"""Seconds after which a temporary file can't be one of a write that is still at work."""
+
+_TEMPORARY = re.compile(r"\.configdb-sync\.[0-9a-f]{16}\.tmp")
+_ACL = "system.posix_acl_access"
+# Made by the kernel from the content or tied to the program in it: wrong on other content.
+_NOT_COPIED = frozenset({"security.ima", "security.evm", "security.capability"})
+
+
+@dataclass(frozen=True)
+class Live:
+    """A file that is open for the whole of its replacement: what it is and what it holds."""
+
+    descriptor: int
+    name: str
+    found: os.stat_result
+    sha256: str
+
+
+def look(descriptor: int, name: str, limit: int) -> Live:
+    """Read an open regular file of at most ``limit`` bytes. Raises as ``read_whole`` does."""
+    content, found = read_whole(descriptor, limit)
+    return Live(descriptor, name, found, hashlib.sha256(content).hexdigest())
+
+
+def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
+    """Put ``content`` in place of ``live``, with its owner, group, mode, labels; return the new file's state.
+
+    Raises ``FileChangedError`` if the file isn't ``live`` any more, ``NodeFileError`` or OSError for what
+    fails; the old file is then intact and the temporary one gone.
+    """
+    if live.found.st_nlink > 1:
+        raise NodeFileError(
+            f"has {live.found.st_nlink} names (hard links), which a write would part",
+            way_out="make it a file of its own: copy it, and move the copy over it",
+        )
+    with _temporary(folder) as (temporary, descriptor):
+        _fill(descriptor, content)
+        _own(descriptor, live.found.st_uid, live.found.st_gid)
+        _label(descriptor, live.descriptor)
+        os.fchmod(descriptor, stat.S_IMODE(live.found.st_mode))
+        os.fsync(descriptor)
+        _verify(descriptor, content)
+        check_unchanged(folder, live)
+        os.rename(temporary, live.name, src_dir_fd=folder, dst_dir_fd=folder)
+        _settle(folder)
+        return os.fstat(descriptor)
+
+
+def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
+    """Put a new file there, owned as its folder is where this process may give files away; return its state.
+
+    Raises ``FileChangedError`` if something has that name already, even if it came this very moment.
+    """
+    with _temporary(folder) as (temporary, descriptor):
+        _fill(descriptor, content)
+        like_folder(descriptor, folder)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        _verify(descriptor, content)
+        try:
+            # Unlike a rename, a link never replaces.
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError as error:
+            raise FileChangedError("is there by now, though it wasn't when the node was read") from error
+        _settle(folder)
+        return os.fstat(descriptor)
+
+
+def take_away(folder: int, live: Live) -> None:
+    """Remove ``live``. Raises ``FileChangedError`` if the file isn't that any more."""
+    check_unchanged(folder, live)
+    os.unlink(live.name, dir_fd=folder)
+    _settle(folder)
+
+
+def check_unchanged(folder: int, live: Live) -> None:
+    """Raise ``FileChangedError`` unless the name in ``folder`` is still ``live``, state and content."""
+    try:
+        now = os.stat(live.name, dir_fd=folder, follow_symlinks=False)
+        content, found = read_whole(live.descriptor, live.found.st_size)
+    except (FileNotFoundError, NodeFileError) as error:
+        raise changed() from error
+    same_file = _identity(now) == _identity(live.found) == _identity(found)
+    if not same_file or hashlib.sha256(content).hexdigest() != live.sha256:
+        raise changed()
+
+
+def changed() -> FileChangedError:
+    """Return the error for a file that someone else changed, moved or removed since it was read."""
+    return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
+
+
+def clean(folder: int, now: float, beside: os.stat_result | None) -> None:
+    """Take away temporary files of killed runs, older than ``LEFTOVER_AGE`` at ``now`` (seconds, epoch).
+
+    One that is a second name of the file ``beside``, left between a creation's last two steps, goes at once.
+    Failures are none of the caller's: a leftover is harmless.
+    """
+    for name in os.listdir(folder):
+        if not _TEMPORARY.fullmatch(name):
+            continue
+        with contextlib.suppress(OSError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            twin = beside is not None and (found.st_dev, found.st_ino) == (beside.st_dev, beside.st_ino)
+            if stat.S_ISREG(found.st_mode) and (twin or now - found.st_mtime > LEFTOVER_AGE):
+                os.unlink(name, dir_fd=folder)
+
+
+def like_folder(descriptor: int, folder: int) -> None:
+    """Give a new file or folder its folder's owner and group where this process may; else leave it."""
+    parent = os.fstat(folder)
+    with contextlib.suppress(PermissionError):
+        _chown(descriptor, parent.st_uid, parent.st_gid)
+
+
+@contextlib.contextmanager
+def _temporary(folder: int) -> Iterator[tuple[str, int]]:
+    name = f".configdb-sync.{secrets.token_hex(8)}.tmp"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        yield name, descriptor
+    finally:
+        os.close(descriptor)
+        # Gone already after a rename. What can't be removed now is a leftover for the next write.
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _verify(descriptor: int, content: bytes) -> None:
+    found, _ = read_whole(descriptor, len(content))
+    if hashlib.sha256(found).digest() != hashlib.sha256(content).digest():
+        raise NodeFileError("reads back differently from what was written", way_out="check the node's disk")
+
+
+def _own(descriptor: int, owner: int, group: int) -> None:
+    try:
+        _chown(descriptor, owner, group)
+    except PermissionError as error:
+        raise NodeFileError(
+            f"belongs to {owner}:{group}, which only root can give a file to",
+            way_out="run as root or as its owner",
+        ) from error
+
+
+def _chown(descriptor: int, owner: int, group: int) -> None:
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (owner, group):
+        os.fchown(descriptor, owner, group)
+
+
+def _label(descriptor: int, like: int) -> None:
+    """Copy extended attributes (SELinux label, access list, users' own) where the file system has them."""
+    wanted, present = _attributes(like), _attributes(descriptor)
+    for name, value in wanted.items():
+        if present.get(name) == value:
+            continue
+        try:
+            os.setxattr(descriptor, name, value)
+        except PermissionError as error:
+            raise NodeFileError(
+                f"its attribute {name} can't be kept: {error.strerror}", way_out="run as root"
+            ) from error
+    if _ACL in present and _ACL not in wanted:
+        # A folder's default list gave it to the new file; the old one had none.
+        os.removexattr(descriptor, _ACL)
+
+
+def _attributes(descriptor: int) -> dict[str, bytes]:
+    try:
+        names = os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno in {errno.ENOTSUP, errno.ENOSYS}:
+            return {}
+        raise
+    found: dict[str, bytes] = {}
+    for name in names:
+        if name in _NOT_COPIED:
+            continue
+        try:
+            found[name] = os.getxattr(descriptor, name)
+        except OSError as error:
+            # Listed, yet not readable: a label of a module that is switched off, or gone meanwhile.
+            if error.errno not in {errno.ENODATA, errno.ENOTSUP}:
+                raise
+    return found
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_uid,
+        found.st_gid,
+        found.st_size,
+        found.st_mtime_ns,
+    )
+
+
+def _settle(folder: int) -> None:
+    # The change is made; that some file systems can't sync a folder doesn't unmake it.
+    with contextlib.suppress(OSError):
+        os.fsync(folder)

@@ -1,0 +1,160 @@
+"""All settings files of one tree: every ``*.yaml`` below the hiera folder, each one read or a fault."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+
+from configdb_sync.errors import NodeError, NodeFileError
+from configdb_sync.nodes import faults
+from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.reading import open_regular, read_whole
+from configdb_sync.nodes.tree import Tree
+
+MAX_DEPTH = 16
+"""Folders below the hiera folder; Fuel has two levels."""
+
+MAX_ENTRIES = 20_000
+"""Entries of one node's hiera folder in all; Fuel has tens."""
+
+_SUFFIX = ".yaml"
+
+_Inode = tuple[int, int]
+
+
+@dataclass
+class _Survey:
+    tree: Tree
+    identity: str
+    base: str
+    file_limit: int
+    room: int
+    entries: int = 0
+    files: dict[str, NodeFile] = field(default_factory=dict)
+    faults: dict[str, NodeFileError] = field(default_factory=dict)
+
+    def fault(self, path: str, error: NodeFileError | OSError) -> None:
+        file = shown(path)
+        if isinstance(error, OSError):
+            error = faults.file_error(error, "read", node=self.identity, file=file)
+        error.node, error.file = self.identity, file
+        self.faults[file] = error
+
+
+def survey(tree: Tree, identity: str, base: str, *, file_limit: int, node_limit: int) -> NodeRead:
+    """Return what lies below the node folder ``base``.
+
+    A fault's key that ends in ``/`` is a folder that could not be listed. Of several paths that lead to one
+    file the file's own is read, or else the first; the others are faults: one file is one data source's.
+    Raises ``NodeError`` if ``base`` itself can't be listed.
+    """
+    work = _Survey(tree, identity, base, file_limit, node_limit)
+    _folder(work, "", ())
+    _drop_aliases(work)
+    return NodeRead(identity, dict(sorted(work.files.items())), dict(sorted(work.faults.items())))
+
+
+def _folder(work: _Survey, prefix: str, above: tuple[_Inode, ...]) -> None:
+    try:
+        names, inode = _listed(work, prefix)
+    except (OSError, NodeFileError) as error:
+        if not prefix:
+            why = faults.why(error) if isinstance(error, OSError) else error.what
+            raise NodeError(
+                f"{work.base} can't be listed: {why}", way_out="a node needs this folder", node=work.identity
+            ) from error
+        work.fault(prefix, error)
+        return
+    if inode in above:
+        work.fault(prefix, NodeFileError("is a link to a folder that it lies in"))
+        return
+    if len(above) > MAX_DEPTH:
+        work.fault(prefix, NodeFileError(f"lies more than {MAX_DEPTH} folders deep"))
+        return
+    for name, mode in names:
+        path = prefix + name
+        if name.endswith(_SUFFIX):
+            _file(work, path)
+        elif stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and _link_to_folder(work, path)):
+            if is_plain(name):
+                _folder(work, path + "/", (*above, inode))
+            else:
+                work.fault(path + "/", NodeFileError("has a name that is not plain UTF-8 text"))
+
+
+def _listed(work: _Survey, prefix: str) -> tuple[list[tuple[str, int]], _Inode]:
+    with work.tree.folder(f"{work.base}/{prefix}") as folder:
+        names = sorted(os.listdir(folder))  # noqa: PTH208  a descriptor, no path
+        work.entries += len(names)
+        if work.entries > MAX_ENTRIES:
+            raise NodeFileError(f"holds more than {MAX_ENTRIES} entries", way_out="look what fills it")
+        found = os.fstat(folder)
+        return [(name, _mode(folder, name)) for name in names], (found.st_dev, found.st_ino)
+
+
+def _mode(folder: int, name: str) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _link_to_folder(work: _Survey, path: str) -> bool:
+    """Tell whether a link not named ``*.yaml`` leads to a folder, or to nothing, where one may have been."""
+    try:
+        with work.tree.at(f"{work.base}/{path}") as place:
+            return place.is_folder or place.found is None
+    except OSError:
+        return True
+
+
+def _file(work: _Survey, path: str) -> None:
+    if not is_plain(path):
+        work.fault(path, NodeFileError("has a name that is not plain UTF-8 text"))
+        return
+    try:
+        work.files[path] = _read(work, path)
+    except (NodeFileError, OSError) as error:
+        work.fault(path, error)
+
+
+def _read(work: _Survey, path: str) -> NodeFile:
+    with work.tree.at(f"{work.base}/{path}") as place:
+        descriptor = open_regular(place)
+        try:
+            content, found = read_whole(descriptor, work.file_limit)
+        finally:
+            os.close(descriptor)
+        if len(content) > work.room:
+            raise NodeFileError("is one too many: the node's files are larger than may be read of one node")
+        work.room -= len(content)
+        return as_file(path, place.target, content, found)
+
+
+def as_file(path: str, target: str, content: bytes, found: os.stat_result) -> NodeFile:
+    """Return a file as it was found."""
+    return NodeFile(
+        path=path,
+        target=target,
+        content=content,
+        sha256=hashlib.sha256(content).hexdigest(),
+        mode=stat.S_IMODE(found.st_mode),
+        owner=found.st_uid,
+        group=found.st_gid,
+    )
+
+
+def _drop_aliases(work: _Survey) -> None:
+    owners: dict[str, str] = {}
+    for path, file in sorted(work.files.items()):
+        own = file.target == f"{work.base}/{path}"
+        if own or file.target not in owners:
+            owners[file.target] = path
+    for path, file in list(work.files.items()):
+        owner = owners[file.target]
+        if owner != path:
+            del work.files[path]
+            work.fault(path, NodeFileError(f"leads to the same file as {owner}, {file.target}"))
