@@ -39,11 +39,14 @@ def clone(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
 
 @pytest.fixture
 def machine(clone: Path, wheels: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a user who has nothing yet; the examples are whole again afterwards."""
+    """The environment of a user who has nothing yet; the project's folder is as it was afterwards."""
+    there = set(clone.iterdir())
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("CONFIGDB_SYNC_", "OS_"))}
     mine |= packages.environ(wheels, HOME=str(tmp_path), CONFIGDB_SYNC_STATE=str(tmp_path / "state"))
     mine["PATH"] = f"{clone / '.venv/bin'}{os.pathsep}{mine['PATH']}"
     yield mine
+    for path in set(clone.iterdir()) - there:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.rmtree(clone / "examples")
     shutil.copytree(ROOT / "examples", clone / "examples", symlinks=True)
 

@@ -27,9 +27,7 @@ def test_every_exit_code_is_in_the_table() -> None:
 
 def test_every_setting_is_in_the_table_with_its_names() -> None:
     listed = {name: (flag, variable) for name, flag, variable, *_ in rows("Settings")}
-    assert listed == {
-        name: (f"--{name.replace('_', '-')}", f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS
-    }
+    assert listed == {name: (f"--{name.replace('_', '-')}", f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}
 
 
 def test_defaults_are_as_the_table_says() -> None:
