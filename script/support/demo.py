@@ -180,7 +180,7 @@ def choose(stage: Stage, environment: str, ids: list[str]) -> Choice:
             continue
         document = stage.ask(
             *("configdb-sync", "get", "--env", environment, "--level", f"nodes={node}"),
-            *("--resource", data_source, "--format", "json"),
+            *("--data-source", data_source, "--format", "json"),
         )
         candidates = [*WELL_KNOWN, *sorted(key for key, value in document.items() if isinstance(value, bool))]
         for key in candidates:
@@ -207,7 +207,7 @@ def run(stage: Stage, source: Path) -> None:
     stage.command("configdb-sync", "sync", *where)
 
     choice = choose(stage, environment, ids)
-    target = ("--env", environment, "--level", f"nodes={choice.node}", "--resource", choice.data_source)
+    target = ("--env", environment, "--level", f"nodes={choice.node}", "--data-source", choice.data_source)
     stage.heading("3. An override")
     stage.say(
         f"Someone wants `{choice.key}` to be {choice.text} on node {choice.node} alone, and says so in ConfigDB. "
