@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
-"""None, bool, int, float, str, list of Json or dict of str to Json. (A recursive alias would cost a cast at every step.)"""
+"""None, bool, int, float, str, list of Json or dict of str to Json. (A recursive alias costs a cast at every step.)"""
 
 Document: TypeAlias = Mapping[str, Json]
 

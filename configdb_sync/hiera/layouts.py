@@ -69,9 +69,7 @@ def _hierarchy(*base: str) -> tuple[DataSource, ...]:
         "globals",
         *base,
     )
-    return tuple(
-        DataSource(*entry) if isinstance(entry, tuple) else DataSource(entry, entry) for entry in entries
-    )
+    return tuple(DataSource(*entry) if isinstance(entry, tuple) else DataSource(entry, entry) for entry in entries)
 
 
 DEFAULT: Mapping[Layout, tuple[DataSource, ...]] = {

@@ -58,9 +58,7 @@ class DirectoryNodes:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
-        self._writable = tuple(
-            _checked(path) for path in (default_writable(env) if writable is None else writable)
-        )
+        self._writable = tuple(_checked(path) for path in (default_writable(env) if writable is None else writable))
         self._file_limit = file_limit
         self._node_limit = node_limit
         self._new_mode = new_mode
@@ -120,9 +118,7 @@ class DirectoryNodes:
             _check_path(expected.path)
             with self._live(tree, expected.path, expected) as (place, live):
                 if place.target != posixpath.join(HIERA, expected.path):
-                    raise NodeFileError(
-                        f"leads to {place.target}; only a file that was created here can be removed"
-                    )
+                    raise NodeFileError(f"leads to {place.target}; only a file that was created here can be removed")
                 replacing.take_away(place.folder, live)
             folders.prune(tree, HIERA, expected.path)
 

@@ -110,9 +110,7 @@ def check_unchanged(folder: int, live: Live) -> None:
 
 def changed() -> FileChangedError:
     """Return the error for a file that someone else changed, moved or removed since it was read."""
-    return FileChangedError(
-        "was changed behind our back since it was read; it was left alone", way_out="run again"
-    )
+    return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
 
 
 def appeared() -> FileChangedError:

@@ -72,9 +72,7 @@ def test_a_hostname_of_its_own_goes_before_the_fqdns() -> None:
         ({"hostname": []}, "hostname in astute.yaml is no text"),
     ],
 )
-def test_missing_or_mistyped_facts_are_errors_that_show_no_value(
-    changes: dict[str, Json], message: str
-) -> None:
+def test_missing_or_mistyped_facts_are_errors_that_show_no_value(changes: dict[str, Json], message: str) -> None:
     with pytest.raises(NodeError, match=message) as caught:
         facts_of(Layout.FUEL9, {"astute.yaml": {**GOOD, **changes}})
     assert "SECRET" not in str(caught.value)

@@ -57,9 +57,7 @@ def test_an_unknown_or_unfit_fact_gives_no_path(path: str, why: str) -> None:
         expand(parse(path), FACTS)
 
 
-@pytest.mark.parametrize(
-    "value", ["..", ".", "a/b", "../x", "a\nb", "a\0b", "\x7f", "a\\b", "\ud800", "a\u2028b", ""]
-)
+@pytest.mark.parametrize("value", ["..", ".", "a/b", "../x", "a\nb", "a\0b", "\x7f", "a\\b", "\ud800", "a\u2028b", ""])
 def test_a_hostile_fact_never_becomes_a_path_nor_part_of_a_message(value: str) -> None:
     with pytest.raises(ValueError, match="fact secret can't be part") as caught:
         expand(parse("override/%{secret}"), {"secret": value})
@@ -80,9 +78,7 @@ def test_what_is_no_variable_is_refused_when_declared(path: str) -> None:
         parse(path)
 
 
-@given(
-    st.text(), st.dictionaries(st.sampled_from(["fqdn", "uid", "a"]), st.text() | st.integers() | st.none())
-)
+@given(st.text(), st.dictionaries(st.sampled_from(["fqdn", "uid", "a"]), st.text() | st.integers() | st.none()))
 def test_any_text_is_a_template_or_a_value_error(text: str, facts: dict[str, object]) -> None:
     try:
         template = parse(text)

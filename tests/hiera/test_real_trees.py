@@ -1,8 +1,5 @@
 """Data sources of the real environments' nodes (U7, F4)."""
 
-import os
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -11,10 +8,7 @@ from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.sources import map_node
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.model import NodeRead
-
-FIXTURES = Path(os.environ.get("CONFIGDB_SYNC_FIXTURES", Path(__file__).parents[2] / "../shared/data"))
-
-pytestmark = pytest.mark.skipif(not FIXTURES.is_dir(), reason="no CONFIGDB_SYNC_FIXTURES")
+from tests.support.fixtures import require_data
 
 
 @pytest.mark.parametrize(
@@ -26,17 +20,13 @@ pytestmark = pytest.mark.skipif(not FIXTURES.is_dir(), reason="no CONFIGDB_SYNC_
         (7, Layout.FUEL10, {"cluster", "node", "override/configuration/cluster", "plugins/ldap"}),
     ],
 )
-def test_every_file_of_the_real_environments_has_its_data_source(
-    env: int, layout: Layout, expected: set[str]
-) -> None:
-    nodes = DirectoryNodes(FIXTURES / f"clusters/env-{env}", env=env)
+def test_every_file_of_the_real_environments_has_its_data_source(env: int, layout: Layout, expected: set[str]) -> None:
+    nodes = DirectoryNodes(require_data() / f"clusters/env-{env}", env=env)
     seen: set[str] = set()
     for found in nodes.read(nodes.identities()):
         assert isinstance(found, NodeRead)
         assert layout_of(found.files) is layout
-        documents = {
-            path: yaml.load(found.files[path].content, yaml.CSafeLoader) for path in layout.base_files
-        }
+        documents = {path: yaml.load(found.files[path].content, yaml.CSafeLoader) for path in layout.base_files}
         facts = facts_of(layout, documents)
         assert (facts.uid, facts.environment) == (found.identity, env)
         placed = map_node(DEFAULT[layout], facts.scope, found.files)

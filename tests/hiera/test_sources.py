@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.hiera.datasource import DataSource, problem_of_name
-from configdb_sync.hiera.entries import parse_entries
+from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.layouts import DEFAULT, Layout
 from configdb_sync.hiera.sources import NodeMap, map_node
 from configdb_sync.jsonvalues import Json
@@ -116,9 +116,7 @@ def test_the_most_literal_of_two_has_the_file() -> None:
 
 
 def test_a_declared_data_source_goes_before_a_family() -> None:
-    found = map_node(
-        parse_entries(["ldap=plugins/ldap"], NINE), FACTS, ["plugins/ldap.yaml", "plugins/lma.yaml"]
-    )
+    found = map_node(parse_entries(["ldap=plugins/ldap"], NINE), FACTS, ["plugins/ldap.yaml", "plugins/lma.yaml"])
     assert found.source_of("plugins/ldap.yaml") == "ldap"
     assert found.source_of("plugins/lma.yaml") == "plugins/lma"
     assert found.path_of("plugins/ldap") is None

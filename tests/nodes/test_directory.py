@@ -18,9 +18,9 @@ from configdb_sync.nodes.directory import DirectoryNodes, default_writable
 from configdb_sync.nodes.folders import MARK
 from configdb_sync.nodes.model import NodeRead, Nodes
 from tests.nodes.trees import ASTUTE, file_of, make_node, nodes_at, open_descriptors, read_one, snapshot
+from tests.support.fixtures import require_data
 
 NEW = b"uid: '46'\ndeployment_id: 16\nmore: 1\n"
-FIXTURES = Path(os.environ.get("CONFIGDB_SYNC_FIXTURES", Path(__file__).parents[2] / "../shared/data"))
 
 
 def test_it_is_a_way_to_reach_nodes(tmp_path: Path) -> None:
@@ -154,9 +154,7 @@ def test_only_the_allowed_places_are_written(tmp_path: Path) -> None:
     with pytest.raises(NodeFileError, match="where nothing may be written"):
         DirectoryNodes(tmp_path, env=None).write("46", "astute.yaml", NEW, files["astute.yaml"])
     assert snapshot(tmp_path) == before
-    DirectoryNodes(tmp_path, env=16, writable=["/etc/shadow/"]).write(
-        "46", "shadow.yaml", NEW, files["shadow.yaml"]
-    )
+    DirectoryNodes(tmp_path, env=16, writable=["/etc/shadow/"]).write("46", "shadow.yaml", NEW, files["shadow.yaml"])
     assert (node / "etc/shadow").read_bytes() == NEW
 
 
@@ -442,7 +440,6 @@ def test_without_rights_files_are_faults_and_writes_are_refused(open_folder: Pat
     assert sorted(item.name for item in shared.iterdir()) == ["mine.yaml", "roots.yaml"]
 
 
-@pytest.mark.skipif(not FIXTURES.is_dir(), reason="no CONFIGDB_SYNC_FIXTURES")
 @pytest.mark.parametrize(
     ("env", "count", "bases"),
     [
@@ -463,7 +460,7 @@ def test_real_trees_are_read_and_written_in_the_right_place(
     tmp_path: Path, env: int, count: int, bases: dict[str, str]
 ) -> None:
     copy = tmp_path / "trees"
-    shutil.copytree(FIXTURES / f"clusters/env-{env}", copy, symlinks=True)
+    shutil.copytree(require_data() / f"clusters/env-{env}", copy, symlinks=True)
     before = snapshot(copy)
     nodes = DirectoryNodes(copy, env=env)
     assert len(nodes.identities()) == count

@@ -67,9 +67,7 @@ def test_owner_and_group_stay(folder: Folder) -> None:
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o4640)
 
 
-def test_the_temporary_file_is_born_closed_and_beside(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_temporary_file_is_born_closed_and_beside(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """W02: at no moment may others read what is written; and Hiera reads no such name."""
     seen: list[tuple[str, int]] = []
     real = replacing._fill
@@ -125,9 +123,7 @@ def test_an_interrupt_leaves_nothing_either(folder: Folder, monkeypatch: pytest.
 
 
 def test_what_reads_back_differently_is_not_taken(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        replacing, "_fill", lambda descriptor, content: os.write(descriptor, content[:-1] + b"?")
-    )
+    monkeypatch.setattr(replacing, "_fill", lambda descriptor, content: os.write(descriptor, content[:-1] + b"?"))
     with pytest.raises(NodeFileError, match="reads back differently"):
         replacing.replace(folder.descriptor, folder.look(), NEW)
     assert folder.file.read_bytes() == OLD
@@ -190,9 +186,7 @@ def test_a_file_with_two_names_is_refused(folder: Folder, tmp_path: Path) -> Non
     assert (tmp_path / "second").read_bytes() == OLD
 
 
-def test_a_new_file_never_replaces_one_that_came_meanwhile(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_file_never_replaces_one_that_came_meanwhile(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = replacing._verify
 
     def meanwhile(descriptor: int, content: bytes) -> None:
@@ -232,9 +226,7 @@ def test_labels_and_attributes_are_copied(folder: Folder) -> None:
     assert {name: os.getxattr(folder.file, name) for name in names} == names
 
 
-def test_a_label_that_cant_be_kept_keeps_the_old_file(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_label_that_cant_be_kept_keeps_the_old_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     live = folder.look()
     monkeypatch.setattr(
         replacing,

@@ -111,9 +111,7 @@ def test_one_file_by_two_paths_is_read_once(tmp_path: Path) -> None:
     (hiera / "zz.yaml").symlink_to("../astute.yaml")
     found = read_one(nodes_at(tmp_path))
     assert sorted(found.files) == ["astute.yaml", "globals.yaml"]
-    assert (
-        found.faults["alias.yaml"].what == "leads to the same file as globals.yaml, /etc/hiera/globals.yaml"
-    )
+    assert found.faults["alias.yaml"].what == "leads to the same file as globals.yaml, /etc/hiera/globals.yaml"
     assert "same file as astute.yaml" in found.faults["zz.yaml"].what
 
 
@@ -198,10 +196,7 @@ def test_folders_that_turn_into_links_meanwhile_lead_nowhere(tmp_path: Path) -> 
     worker.start()
     try:
         seen = {
-            file.content
-            for _ in range(200)
-            for path, file in read_one(nodes_at(tmp_path)).files.items()
-            if "x" in path
+            file.content for _ in range(200) for path, file in read_one(nodes_at(tmp_path)).files.items() if "x" in path
         }
     finally:
         stop.set()

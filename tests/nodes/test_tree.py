@@ -143,9 +143,7 @@ def test_whatever_the_path_it_is_as_in_a_changed_root(steps: list[str]) -> None:
         except OSError:
             return
     if found is not None:
-        inside = {
-            (state.st_dev, state.st_ino) for state in (item.lstat() for item in [node, *node.rglob("*")])
-        }
+        inside = {(state.st_dev, state.st_ino) for state in (item.lstat() for item in [node, *node.rglob("*")])}
         assert (found.st_dev, found.st_ino) in inside
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.hiera.datasource import DataSource, problem_of_name, problem_of_path
-from configdb_sync.hiera.entries import parse_entries
+from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.layouts import DEFAULT, Layout
 from configdb_sync.jsonvalues import Json
 
@@ -61,9 +61,7 @@ def test_one_setting_serves_both_layouts() -> None:
 
 
 def test_a_known_name_keeps_its_place_and_takes_the_new_path() -> None:
-    assert parse_entries(["override/node=nodes/%{uid}"], BASE)[1] == DataSource(
-        "override/node", "nodes/%{uid}"
-    )
+    assert parse_entries(["override/node=nodes/%{uid}"], BASE)[1] == DataSource("override/node", "nodes/%{uid}")
 
 
 def test_a_path_can_be_given_another_name_once_its_own_is_taken_out() -> None:
@@ -140,11 +138,7 @@ def test_what_is_no_list_is_refused(entries: Json) -> None:
         parse_entries(entries, BASE)
 
 
-@given(
-    st.lists(
-        st.text(max_size=12) | st.sampled_from(["-globals", "x=y/%{uid}", "q/*", "*"]) | st.none(), max_size=6
-    )
-)
+@given(st.lists(st.text(max_size=12) | st.sampled_from(["-globals", "x=y/%{uid}", "q/*", "*"]) | st.none(), max_size=6))
 def test_any_entries_give_sound_data_sources_or_a_settings_error(entries: list[Json]) -> None:
     try:
         found = parse_entries(entries, BASE)

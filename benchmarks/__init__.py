@@ -1,0 +1,1 @@
+"""How fast and how big the product is, against limits. Run by ``script/bench``."""

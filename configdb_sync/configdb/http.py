@@ -1,0 +1,120 @@
+"""The way to a ConfigDB server over HTTP: one session with kept connections, bounded in time and size (S05,
+S15)."""
+
+from __future__ import annotations
+
+import http.cookiejar
+from collections.abc import Mapping
+from pathlib import Path
+
+import requests
+import urllib3
+
+from configdb_sync.configdb import urls
+from configdb_sync.configdb.deadline import EndingAdapter
+from configdb_sync.configdb.exchange import Answer, Request
+from configdb_sync.configdb.faults import LostError, TLSError
+from configdb_sync.configdb.model import Limits
+from configdb_sync.errors import UnexpectedAnswerError
+
+_CHUNK = 256 * 1024
+
+
+class HttpExchange:
+    """One server at ``base``; at most ``workers`` threads use it with a kept connection each.
+
+    ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off
+    (U12: only
+    by an explicit setting). Proxies are the environment's (``https_proxy``, ``no_proxy``), never for
+    loopback.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        limits: Limits | None = None,
+        workers: int = 4,
+        ca_file: Path | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self._base = urls.base_url(base)
+        self._limits = limits or Limits()
+        self._session = requests.Session()
+        self._session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+        adapter = EndingAdapter(self._limits.total, workers)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
+        verify: bool | str = str(ca_file) if ca_file is not None else not insecure
+        self._options = self._session.merge_environment_settings(self._base, {}, True, verify, None)
+        if urls.is_loopback(self._base):
+            self._options["proxies"] = {}
+        if insecure and ca_file is None:
+            self._options["verify"] = False
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+    @property
+    def base(self) -> str:
+        """The server's address without credentials."""
+        return self._base
+
+    def send(self, request: Request) -> Answer:
+        """See ``Exchange.send``."""
+        prepared = requests.Request(
+            request.method,
+            self._base + request.path,
+            headers={"Accept-Encoding": "identity", "User-Agent": "configdb-sync", **request.headers},
+            data=request.body,
+        ).prepare()
+        timeout = (self._limits.connect, self._limits.read)
+        try:
+            with self._session.send(prepared, timeout=timeout, allow_redirects=False, **self._options) as response:
+                return Answer(response.status_code, _headers(response.headers), self._body(response))
+        except requests.exceptions.SSLError as error:
+            raise TLSError(
+                f"{self._base}: the certificate can't be verified ({_reason(error)}); nothing was sent",
+                way_out="name the authority that signed it with --configdb-ca FILE",
+            ) from None
+        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader) as error:
+            raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({_reason(error)})") from None
+        except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise LostError(f"{self._base}: {_reason(error)}") from None
+
+    def _body(self, response: requests.Response) -> bytes:
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise UnexpectedAnswerError(f"{self._base} answered in an encoding that wasn't asked for")
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in response.iter_content(_CHUNK):
+            size += len(chunk)
+            if size > self._limits.answer:
+                raise UnexpectedAnswerError(
+                    f"{self._base} answered more than the {self._limits.answer} bytes that are read of it"
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._session.close()
+
+
+def _headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _reason(error: BaseException) -> str:
+    """Return a short text of what went wrong, from the innermost cause; it holds neither headers nor
+    bodies."""
+    seen: BaseException = error
+    for _ in range(8):
+        inner = getattr(seen, "reason", None) or (seen.args[0] if seen.args else None)
+        if not isinstance(inner, BaseException):
+            inner = seen.__cause__ or seen.__context__
+        if inner is None:
+            break
+        seen = inner
+    if isinstance(seen, TimeoutError):
+        return "no answer in time"
+    text = getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
+    return " ".join(str(text).split())[:160]

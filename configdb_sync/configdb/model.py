@@ -1,0 +1,82 @@
+"""What ConfigDB holds, as values: components, definitions, environments, levels (``facts``: objects of the
+API)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+LevelPath: TypeAlias = tuple[tuple[str, str], ...]
+"""Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the
+root."""
+
+NAME_LIMIT = 128
+"""Longest name and level value, in characters: the width of the reference server's columns."""
+
+
+class ServerKind(Enum):
+    """Which ConfigDB server answers, by what it can do."""
+
+    EMBEDDED = "configdb-sync"
+    MASTER = "tuning-box master"
+    LEGACY = "tuning-box 0.1.0"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A resource definition: what the product calls a data source."""
+
+    id: int
+    name: str
+    component_id: int | None
+
+
+@dataclass(frozen=True)
+class Component:
+    """A named group of definitions."""
+
+    id: int
+    name: str
+    definitions: tuple[Definition, ...]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment: the ids of its components and its hierarchy levels, the first nearest the root."""
+
+    id: int
+    components: tuple[int, ...]
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Etags:
+    """Digests (``jsonvalues.document_digest``) of one data source's documents at one level."""
+
+    values: str
+    overrides: str
+    effective: str
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Who changes something and why: named to the server on every changing request (U17).
+
+    ``run`` is ``req-<uuid4>``; ``author`` a user's name; ``comment`` free text. The last two may hold any
+    Unicode.
+    """
+
+    run: str | None = None
+    author: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one call: seconds to connect, seconds without a byte, seconds in all, bytes of an answer."""
+
+    connect: float = 5.0
+    read: float = 60.0
+    total: float = 180.0
+    answer: int = field(default=64 * 1024 * 1024)

@@ -1,0 +1,163 @@
+"""The database behind the server: SQLite or PostgreSQL by URL, the same to whoever uses it.
+
+Reads run statement by statement without a transaction; writes run whole in one (SQLite: BEGIN IMMEDIATE) and again
+from the start where the database says that two of them met. Nothing is cached here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+
+from configdb_sync.configdb.server.refusals import RefusalError, refuse
+from configdb_sync.errors import StateError
+
+Result = TypeVar("Result")
+
+_TRIES = 8
+_BUSY_SECONDS = 30
+_MEETINGS = frozenset({"40001", "40P01"})  # PostgreSQL: serialization failure, deadlock
+
+
+class Database:
+    """One engine, safe to use from many threads; ``close`` gives its connections back."""
+
+    def __init__(self, url: str, *, connections: int = 8) -> None:
+        """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file."""
+        self.url = _parsed(url)
+        self.postgresql = self.url.get_backend_name() == "postgresql"
+        self._engine = _engine(self.url, connections)
+        self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
+
+    def close(self) -> None:
+        """Close the connections that no one uses."""
+        self._engine.dispose()
+
+    def insert(self, table: sqlalchemy.Table) -> Any:
+        """Return the dialect's INSERT, which knows ``on_conflict_do_nothing``."""
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        return postgresql.insert(table) if self.postgresql else sqlite.insert(table)
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Return what ``work`` reads. Raises ``RefusalError`` 503 if the database can't be asked."""
+
+        def once() -> Result:
+            with self.reading() as connection:
+                return work(connection)
+
+        return self._tried(once, meeting=False)
+
+    def write(self, work: Callable[[Connection], Result], *, meeting: bool = False) -> Result:
+        """Return what ``work`` does in one transaction; it must bear being run again from the start.
+
+        ``meeting`` says that a broken constraint means another writer got in between, so that it is worth trying
+        again; otherwise ``IntegrityError`` goes to the caller.
+        """
+
+        def once() -> Result:
+            with self.transaction() as connection:
+                return work(connection)
+
+        return self._tried(once, meeting=meeting)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A writing transaction as a context, never repeated."""
+        with self._engine.connect().execution_options(configdb_write=True) as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read by, each statement for itself, never repeated."""
+        with self._reader.connect() as connection:
+            yield connection
+
+    def _tried(self, once: Callable[[], Result], *, meeting: bool) -> Result:
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                return once()
+            except IntegrityError:
+                if not meeting or not left:
+                    raise
+            except DBAPIError as error:
+                again = error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _MEETINGS
+                if not again or not left:
+                    raise _unavailable() from error
+            except sqlalchemy.exc.TimeoutError as error:
+                raise _unavailable() from error
+        raise AssertionError  # the last try either returned or raised
+
+
+def _unavailable() -> RefusalError:
+    # The driver's own text may hold the database's address and parameters; it goes to the log, not to the client.
+    return refuse(503, "the server's database can't be used now", ("Retry-After", "1"))
+
+
+def _parsed(text: str) -> sqlalchemy.URL:
+    try:
+        url = sqlalchemy.make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise StateError(
+            "the ConfigDB database's URL can't be read",
+            way_out="sqlite:////path/file or postgresql://host/name",
+        ) from None
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise StateError(f"ConfigDB can't be kept in {backend}", way_out="use sqlite:// or postgresql://")
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise StateError("ConfigDB can't be kept in memory", way_out="name a file: sqlite:////path/file")
+    return url
+
+
+def _engine(url: sqlalchemy.URL, connections: int) -> Engine:
+    try:
+        if url.get_backend_name() == "postgresql":
+            return sqlalchemy.create_engine(url, pool_size=connections, max_overflow=connections, pool_timeout=30)
+        _born_closed(Path(url.database or ""))
+        engine = sqlalchemy.create_engine(
+            url,
+            pool_size=connections,
+            max_overflow=connections,
+            pool_timeout=60,
+            connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
+        )
+    except ModuleNotFoundError as error:
+        raise StateError(
+            f"the database driver {error.name} isn't installed",
+            way_out="pip install 'configdb-sync[postgresql]'",
+        ) from None
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _born_closed(path: Path) -> None:
+    # It holds passwords; SQLite would create it under the umask, and its side files take its mode.
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StateError(f"the ConfigDB database {path} can't be used: {error.strerror}") from None
+
+
+def _set_up(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # no BEGIN of the driver's own: it would be a deferred one
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    if connection.get_execution_options().get("configdb_write"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,107 @@
+"""Keys operations on one JSON value: ``set``, ``delete``, ``get`` by paths of keys and indexes. Pure.
+
+Compatible with tuning-box master: parents must exist, list items go by number or numeric text, negative ones from
+the end. Every fault is ``KeysError`` (409), unlike there also an index that is no number.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from configdb_sync.errors import ConfigDBError
+from configdb_sync.jsonvalues import Json
+
+OPERATIONS = ("set", "delete", "get")
+
+
+@dataclass(eq=False)
+class KeysError(ConfigDBError):
+    """A path that doesn't lead where the operation must go. The text names the path, never a value."""
+
+
+def is_paths(value: Json) -> TypeGuard[list[list[Json]]]:
+    """Tell whether a body is a list of lists."""
+    return isinstance(value, list) and all(isinstance(path, list) for path in value)
+
+
+def set_keys(value: Json, paths: Sequence[Sequence[Json]]) -> Json:
+    """Return a copy in which each path's last key holds what follows it: ``["a", "b", VALUE]``.
+
+    Raises ``KeysError`` where a parent is missing or a leaf is in the way; only the last key may be new.
+    """
+    changed = copy.deepcopy(value)
+    for path in paths:
+        if len(path) < 2:
+            raise KeysError(f"a path of set needs at least a key and a value, not {len(path)} items")
+        *parents, last, new = path
+        holder = _walk(changed, parents, [*parents, last])
+        _put(holder, last, new, [*parents, last])
+    return changed
+
+
+def delete_keys(value: Json, paths: Sequence[Sequence[Json]]) -> Json:
+    """Return a copy without the paths' last keys. An empty path is skipped. Raises ``KeysError``."""
+    changed = copy.deepcopy(value)
+    for path in paths:
+        if not path:
+            continue
+        holder = _walk(changed, path[:-1], path)
+        _step(holder, path[-1], path)
+        del holder[_key(holder, path[-1], path)]
+    return changed
+
+
+def get_keys(value: Json, paths: Sequence[Sequence[Json]]) -> list[Json]:
+    """Return the values that the paths lead to, in their order. Raises ``KeysError``."""
+    return [_walk(value, path, path) for path in paths]
+
+
+def _walk(value: Json, keys: Sequence[Json], path: Sequence[Json]) -> Json:
+    for key in keys:
+        value = _step(value, key, path)
+    return value
+
+
+def _step(holder: Json, key: Json, path: Sequence[Json]) -> Json:
+    try:
+        return holder[_key(holder, key, path)]
+    except (KeyError, IndexError):
+        raise KeysError(f"there is no {_text(key)} on the path {_text(path)}") from None
+
+
+def _put(holder: Json, key: Json, new: Json, path: Sequence[Json]) -> None:
+    place = _key(holder, key, path)
+    try:
+        holder[place] = copy.deepcopy(new)
+    except IndexError:
+        raise KeysError(f"there is no {_text(key)} on the path {_text(path)}") from None
+
+
+def _key(holder: Json, key: Json, path: Sequence[Json]) -> str | int:
+    if isinstance(holder, dict):
+        if isinstance(key, str):
+            return key
+        raise KeysError(f"{_text(key)} on the path {_text(path)} is no text, and a mapping's keys are")
+    if not isinstance(holder, list):
+        raise KeysError(f"before {_text(key)} the path {_text(path)} ends in a leaf")
+    try:
+        if isinstance(key, (int, str)) and not isinstance(key, bool):
+            return int(key)
+    except ValueError:
+        pass
+    raise KeysError(f"{_text(key)} on the path {_text(path)} is no number, and a list's places are")
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        text = repr(value)
+    elif isinstance(value, Sequence):
+        text = ".".join(str(item) if isinstance(item, (str, int)) else type(item).__name__ for item in value)
+    elif isinstance(value, int):
+        text = str(value) if abs(value) < 10**20 else "a huge number"
+    else:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,1 @@
+"""Migrations of the embedded ConfigDB's tables, run by Alembic."""

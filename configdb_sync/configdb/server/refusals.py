@@ -1,0 +1,26 @@
+"""What the server says no with: one class, one JSON shape, texts that name what is missing or wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from configdb_sync.errors import ConfigDBError
+
+
+@dataclass(eq=False)
+class RefusalError(ConfigDBError):
+    """An answer of 4xx or 5xx. ``what`` is its text; ``headers`` go with it."""
+
+    status: int = 500
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+def refuse(status: int, what: str, *headers: tuple[str, str]) -> RefusalError:
+    """Return the refusal to raise."""
+    return RefusalError(what, status=status, headers=headers)
+
+
+def shown(value: object, limit: int = 200) -> str:
+    """Return a name or a number from a request as it may stand in an error: quoted and cut."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,276 @@
+"""Carries out what was decided for one node: upload, check ConfigDB's answer, remember, write, confirm."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import Etags
+from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
+from configdb_sync.hiera import Rewrite, created
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
+from configdb_sync.nodes.model import Nodes
+from configdb_sync.sync.catalog import Catalog
+from configdb_sync.sync.decide import Write, confirmed
+from configdb_sync.sync.examine import DocumentWork, NodeWork
+from configdb_sync.sync.health import Health
+from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.records import Record, Records
+from configdb_sync.sync.report import NodeReport
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Carries out nodes' work for one run."""
+
+    client: ConfigDBClient
+    catalog: Catalog
+    nodes: Nodes
+    records: Records
+    health: Health
+    options: RunOptions
+
+    def carry_out(self, work: NodeWork) -> NodeReport:
+        """Do all of a node's work that can be done; what failed is in the report.
+
+        Raises what concerns the whole run (``Health``).
+        """
+        task = _NodeTask(self, work)
+        task.upload()
+        task.verify()
+        task.write()
+        return task.report()
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """One document made ready: the record while its write is unconfirmed, the one after it, and the new content."""
+
+    pending: Record
+    done: Record
+    content: bytes | None = field(repr=False)
+
+
+_BLANK = Record(values=EMPTY_DIGEST, files=(None,))
+"""The record of a document that isn't there: not worth a row."""
+
+
+@dataclass
+class _NodeTask:
+    """One node's way through the steps; a document that fails in one takes no part in the next."""
+
+    run: Executor
+    work: NodeWork
+    alive: list[DocumentWork] = field(default_factory=list)
+    uploaded: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    problems: list[ProductError] = field(default_factory=list)
+
+    @property
+    def node(self) -> str:
+        return self.work.plan.node
+
+    def upload(self) -> None:
+        """Send values that differ from the stored ones."""
+        self.alive = list(self.work.documents)
+        if not self.alive:
+            return
+        if any(document.change for document in self.alive) or not self.run.catalog.exists:
+            try:
+                self.run.catalog.ensure(self.work.data_sources)
+            except ProductError as error:
+                self._failed_all(error)
+                return
+        for document in self.alive.copy():
+            if document.change and document.change.uploads:
+                with _Guard(self, document, "upload"):
+                    self._put(document)
+                    self.uploaded.append(document.data_source)
+
+    def _put(self, document: DocumentWork) -> None:
+        refusal = self.run.catalog.refusal(document.data_source)
+        if refusal is not None:
+            raise refusal
+        self.run.client.put_values(
+            self.run.options.environment, self.work.levels, self._definition(document), _body(document)
+        )
+
+    def _definition(self, document: DocumentWork) -> int:
+        definition = self.run.catalog.definition(document.data_source)
+        if definition is None:
+            raise UnexpectedAnswerError("ConfigDB has no such data source, though it was made")
+        return definition
+
+    def verify(self) -> None:
+        """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
+        changed = [document for document in self.alive if document.change]
+        etags: Mapping[int, Etags] | None = None
+        if changed:
+            try:
+                etags = self.run.client.etags(self.run.options.environment, self.work.levels)
+            except ProductError as error:
+                self._failed_all(error, changed)
+                return
+        for document in changed:
+            with _Guard(self, document, "verify"):
+                self._check(document, etags)
+
+    def _check(self, document: DocumentWork, etags: Mapping[int, Etags] | None) -> None:
+        definition = self._definition(document)
+        known = None if etags is None else etags.get(definition)
+        foreseen = document.decision.effective
+        if known is not None and known.effective == document.decision.effective_digest:
+            return
+        found = self.run.client.effective(self.run.options.environment, self.work.levels, definition)
+        if document_digest(found) != document.decision.effective_digest:
+            raise UnexpectedAnswerError(
+                f"ConfigDB's effective data is not what its values and overrides give: {_differing(foreseen, found)}",
+                way_out="if someone changed an override just now, run again; the file was left alone",
+            )
+
+    def write(self) -> None:
+        """Write the files: the records first, then the files, then the records that say it's done."""
+        prepared: dict[str, _Prepared] = {}
+        for document in self.alive.copy():
+            with _Guard(self, document, "write"):
+                prepared[document.data_source] = self._prepare(document)
+        self._remember({name: found.pending for name, found in prepared.items()})
+        done: dict[str, Record] = {}
+        for document in self.alive.copy():
+            found = prepared[document.data_source]
+            if document.decision.write is not Write.NONE:
+                with _Guard(self, document, "write"):
+                    self._write(document, found.content)
+                    self.written.append(document.data_source)
+                    done[document.data_source] = found.done
+        self._remember(done)
+
+    def _remember(self, records: Mapping[str, Record]) -> None:
+        known = {document.data_source: document.record for document in self.work.documents}
+        blank = [name for name, record in records.items() if record == _BLANK]
+        changed = {name: record for name, record in records.items() if name not in blank and record != known[name]}
+        self.run.records.store(self.node, changed)
+        self.run.records.forget(self.node, [name for name in blank if known[name] is not None])
+
+    def _prepare(self, document: DocumentWork) -> _Prepared:
+        decision, before = document.decision, document.record
+        rewrite = self._rewritten(document)
+        now = None if document.file is None else document.file.sha256
+        then = now
+        if decision.write is not Write.NONE:
+            then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
+        old = {} if before is None or document.file is None else dict(before.kept)
+        kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
+        done = Record(
+            values=decision.meant.digest,
+            files=(then,),
+            hidden=confirmed(decision.hidden),
+            kept=kept,
+            marks=_marks(document),
+            created=not decision.meant.values
+            and (decision.write is Write.CREATE or (decision.write is not Write.REMOVE and _was_created(document))),
+            unsettled=decision.meant.ambiguous,
+        )
+        if not done.hidden:
+            done = replace(done, kept={}, marks={})
+        pending = done
+        if decision.write is not Write.NONE:
+            # Killed before the file is written, the old text is still what brings the node's own back.
+            pending = replace(
+                done,
+                files=(now, then),
+                hidden=decision.hidden,
+                kept=old | kept,
+                marks=_marks(document),
+                created=done.created or _was_created(document),
+            )
+        return _Prepared(pending, done, None if rewrite is None else rewrite.raw)
+
+    def _rewritten(self, document: DocumentWork) -> Rewrite | None:
+        decision = document.decision
+        if decision.write is Write.CREATE:
+            return Rewrite(created(decision.target), {})
+        if decision.write is Write.REPLACE and document.document is not None:
+            kept = {} if document.record is None else document.record.kept
+            marks = {} if document.record is None else document.record.marks
+            return document.document.rewritten(decision.target, kept, marks)
+        return None
+
+    def _write(self, document: DocumentWork, content: bytes | None) -> None:
+        if document.decision.write is Write.REMOVE:
+            if document.file is not None:
+                self.run.nodes.remove(self.node, document.file)
+        elif content is not None:
+            self.run.nodes.write(self.node, document.path, content, document.file)
+
+    def _failed_all(self, error: ProductError, documents: Sequence[DocumentWork] | None = None) -> None:
+        self.run.health.failed(error)
+        failed = self.alive if documents is None else documents
+        self.problems.append(error.located(node=self.node))
+        self.alive = [document for document in self.alive if document not in failed]
+
+    def failed(self, document: DocumentWork, error: ProductError, phase: str) -> None:
+        """Take a document out of the steps that follow."""
+        self.run.health.failed(error)
+        file = document.path if isinstance(error, NodeFileError) or phase == "write" else None
+        self.problems.append(error.located(node=self.node, file=file, data_source=document.data_source, phase=phase))
+        self.alive.remove(document)
+
+    def report(self) -> NodeReport:
+        """Return what was done."""
+        return NodeReport(
+            plan=self.work.plan,
+            uploaded=tuple(self.uploaded),
+            written=tuple(self.written),
+            problems=(*self.work.plan.problems, *self.problems),
+        )
+
+
+class _Guard:
+    """Runs one step of one document; a failure stays that document's own."""
+
+    def __init__(self, task: _NodeTask, document: DocumentWork, phase: str) -> None:
+        self._task = task
+        self._document = document
+        self._phase = phase
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if error is None:
+            self._task.run.health.worked()
+            return False
+        if isinstance(error, ProductError):
+            self._task.failed(self._document, error, self._phase)
+            return True
+        return False
+
+
+def _was_created(document: DocumentWork) -> bool:
+    return document.file is not None and document.record is not None and document.record.created
+
+
+def _marks(document: DocumentWork) -> Mapping[str, Json]:
+    """The types of the node's own values under hidden keys: as remembered, else as they are before they are hidden."""
+    hidden = document.decision.hidden
+    remembered = {} if document.record is None else document.record.marks
+    found = {} if document.document is None else document.document.type_marks()
+    return {key: mark for key, mark in {**found, **remembered}.items() if key in hidden}
+
+
+def _body(document: DocumentWork) -> bytes:
+    values, file = document.decision.meant.values, document.document
+    unchanged = file is not None and list(values) == list(file.values)
+    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
+        return file.json_bytes()
+    return dumps(dict(values)).encode("ascii")
+
+
+def _differing(foreseen: Document, found: Document) -> str:
+    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
+    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"

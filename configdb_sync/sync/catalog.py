@@ -1,0 +1,145 @@
+"""What one environment has in ConfigDB: its levels and data sources, and the making of what it lacks (U6)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
+from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.sync.decide import Level
+from configdb_sync.sync.naming import component_name
+from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.plan import EnvironmentChange
+
+
+class Catalog:
+    """The environment in ConfigDB as one run sees it. Safe for several threads; one of them at a time makes things."""
+
+    def __init__(self, client: ConfigDBClient, options: RunOptions) -> None:
+        self._client = client
+        self._number = options.environment
+        self._levels = tuple(name for name, _ in options.levels)
+        self._component = component_name(options.tenant, options.environment)
+        self._lock = threading.Lock()
+        self._environment: Environment | None = None
+        self._definitions: dict[str, Definition] = {}
+        self._refused: dict[str, ConfigDBError] = {}
+        self._absent_at_start = False
+        self._missing_at_start: set[str] = set()
+        self._above: dict[tuple[LevelPath, int], Level] = {}
+        self._etags: dict[LevelPath, dict[int, Etags] | None] = {}
+
+    def look(self) -> None:
+        """Read the environment.
+
+        Raises ``EnvironmentMismatchError`` if it has levels that the settings don't know; ``ConfigDBError``.
+        """
+        self._environment = self._client.environment(self._number)
+        self._absent_at_start = self._environment is None
+        if self._environment is None:
+            return
+        found = self._environment.levels
+        if found != self._levels[: len(found)]:
+            raise EnvironmentMismatchError(
+                f"environment {self._number} in ConfigDB has the hierarchy levels {_listed(found)},"
+                f" the settings say {_listed(self._levels)}; nothing was changed",
+                way_out="name its levels with --levels, outermost first (nodes=%{uid} is the default)",
+            )
+        self._definitions = self._client.definitions(self._environment)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the environment is in ConfigDB by now."""
+        return self._environment is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The data sources that the environment has by now."""
+        return tuple(self._definitions)
+
+    def definition(self, data_source: str) -> int | None:
+        """Return the id of a data source's resource definition, None if the environment has none of that name."""
+        found = self._definitions.get(data_source)
+        return None if found is None else found.id
+
+    def want(self, data_sources: Iterable[str]) -> None:
+        """Note data sources that nodes have or may get, for ``change``."""
+        with self._lock:
+            self._missing_at_start.update(name for name in data_sources if name not in self._definitions)
+
+    @property
+    def change(self) -> EnvironmentChange:
+        """What the environment lacked of all that was wanted."""
+        return EnvironmentChange(self._absent_at_start, self._component, tuple(sorted(self._missing_at_start)))
+
+    def ensure(self, data_sources: Collection[str]) -> None:
+        """Make the environment and the tenant's data sources where they are missing.
+
+        What the server can't add is remembered: ``refusal`` tells. Raises ``ConfigDBError`` as the client.
+        """
+        with self._lock:
+            missing = [name for name in data_sources if name not in self._definitions and name not in self._refused]
+            if self._environment is None:
+                self._create(missing)
+            elif len(self._environment.levels) < len(self._levels):
+                self._environment = self._client.extend_levels(self._environment, self._levels)
+            if missing and any(name not in self._definitions for name in missing):
+                self._add(self._existing(), missing)
+
+    def refusal(self, data_source: str) -> ConfigDBError | None:
+        """Return why the server can't hold a data source, None if it can."""
+        return self._refused.get(data_source)
+
+    def _existing(self) -> Environment:
+        assert self._environment is not None
+        return self._environment
+
+    def _create(self, data_sources: Collection[str]) -> None:
+        component = self._client.create_component(self._component, list(data_sources))
+        self._environment = self._client.create_environment(self._number, [component.id], self._levels)
+        self._definitions = self._client.definitions(self._environment)
+
+    def _add(self, environment: Environment, data_sources: Collection[str]) -> None:
+        try:
+            component = self._client.create_component(self._component, list(data_sources))
+            if component.id not in environment.components:
+                self._environment = self._client.attach_component(environment, component.id)
+        except ConfigDBError as error:
+            self._refused |= dict.fromkeys(data_sources, error)
+            return
+        there = {definition.name for definition in component.definitions}
+        for name in data_sources:
+            if name not in there:
+                try:
+                    self._client.add_definition(component.id, name)
+                except ConfigDBError as error:
+                    self._refused[name] = error
+        self._definitions = self._client.definitions(self._existing())
+
+    def above(self, definition: int, levels: LevelPath) -> tuple[Level, ...]:
+        """Return the levels over the node's for one data source, root first; each is read once a run."""
+        return tuple(self._level(levels[:depth], definition) for depth in range(len(levels)))
+
+    def _level(self, levels: LevelPath, definition: int) -> Level:
+        if self._absent_at_start:
+            return {}, {}
+        with self._lock:
+            if levels not in self._etags:
+                self._etags[levels] = self._client.etags(self._number, levels)
+            etags = self._etags[levels]
+            known = None if etags is None else etags.get(definition)
+            if known is not None and known.values == known.overrides == EMPTY_DIGEST:
+                return {}, {}
+            if (levels, definition) not in self._above:
+                self._above[levels, definition] = (
+                    self._client.values(self._number, levels, definition),
+                    self._client.overrides(self._number, levels, definition),
+                )
+            return self._above[levels, definition]
+
+
+def _listed(levels: tuple[str, ...]) -> str:
+    return ", ".join(levels) if levels else "(none)"

@@ -1,0 +1,177 @@
+"""What one run does with one document of one node: a pure decision from everything known of it.
+
+``docs/lifecycle.md`` follows one key through it. The flow that fetches the inputs and carries the decision out is
+``run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.jsonvalues import Document, Json, combine_digests, value_digest
+from configdb_sync.sync.merge import ABSENT, HiddenKey, equal, node_values, settle
+from configdb_sync.sync.records import Record
+
+Level = tuple[Document, Document]
+"""A level's values and overrides."""
+
+
+class FileContent(Protocol):
+    """The content of a file, as ``hiera.HieraDocument`` gives it."""
+
+    @property
+    def values(self) -> Document:
+        """The file's data in JSON form."""
+
+    @property
+    def key_digests(self) -> Mapping[str, str]:
+        """The digest of each top-level key's value."""
+
+
+class Accept(Enum):
+    """Which side the user chose for ambiguous keys (``--accept-node``, ``--accept-configdb``)."""
+
+    NEITHER = "neither"
+    NODE = "node"
+    CONFIGDB = "configdb"
+
+
+class Write(Enum):
+    """What happens to the file."""
+
+    NONE = "none"
+    REPLACE = "replace"
+    CREATE = "create"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True)
+class Meant:
+    """What the node means by one document: what is to be uploaded, and the keys of which that can't be told."""
+
+    values: Mapping[str, Json] = field(repr=False)
+    digest: str
+    ambiguous: tuple[str, ...] = ()
+
+
+def needs_stored(file: FileContent | None, record: Record | None) -> bool:
+    """Tell whether ConfigDB's own documents must be asked what the node means: no record, or keys open in it."""
+    return file is not None and (record is None or bool(record.unsettled))
+
+
+def what_node_means(
+    file: FileContent | None,
+    record: Record | None,
+    stored: Document,
+    effective: Document,
+    accept: Accept = Accept.NEITHER,
+) -> Meant:
+    """Return the node's values: by our record, and where that doesn't reach by what ConfigDB holds (U18).
+
+    A missing file means nothing at all (U23). Without stored values the file is the node's. ``stored`` and
+    ``effective`` (what ConfigDB had before this run) are looked at only if ``needs_stored``.
+    """
+    if file is None:
+        return Meant({}, combine_digests(()))
+    if not needs_stored(file, record) or not stored:
+        values = node_values(file.values, {} if record is None else record.hidden)
+        return Meant(values, combine_digests(key_digests(values, file).items()))
+    known = {} if record is None else record.hidden
+    open_keys = {*file.values, *stored} if record is None else set(record.unsettled)
+    values = node_values({key: value for key, value in file.values.items() if key not in open_keys}, known)
+    settled = settle(_only(file.values, open_keys), _only(stored, open_keys), _only(effective, open_keys))
+    ambiguous = settled.ambiguous if accept is Accept.NEITHER else ()
+    taken = dict(settled.values)
+    if accept is Accept.NODE:
+        for key in settled.ambiguous:
+            taken.pop(key, None)
+        taken |= {key: file.values[key] for key in settled.ambiguous if key in file.values}
+    values |= taken
+    ordered = {key: values[key] for key in dict.fromkeys([*file.values, *values]) if key in values}
+    return Meant(ordered, combine_digests(key_digests(ordered, file).items()), ambiguous)
+
+
+def _only(document: Document, keys: Collection[str]) -> dict[str, Json]:
+    return {key: value for key, value in document.items() if key in keys}
+
+
+def key_digests(values: Document, file: FileContent | None) -> dict[str, str]:
+    """Return the digest of each key of ``values``, taken from the file's where the value is the very same object."""
+    known = {} if file is None else file.key_digests
+    originals = {} if file is None else file.values
+    return {
+        key: known[key] if key in known and value is originals.get(key, ABSENT) else value_digest(value)
+        for key, value in values.items()
+    }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done with one document, and what will be remembered of it.
+
+    ``effective`` is what ConfigDB must answer after the upload (digest beside it); ``target`` what the file must
+    hold: the effective data, but for ambiguous keys what it holds now. ``hidden`` names the keys whose content in the
+    file is not the node's own, before and after the write.
+    """
+
+    meant: Meant
+    effective: Mapping[str, Json] = field(repr=False)
+    effective_digest: str
+    target: Mapping[str, Json] = field(repr=False)
+    write: Write
+    hidden: Mapping[str, HiddenKey] = field(repr=False)
+
+
+def decide(
+    file: FileContent | None, meant: Meant, above: Sequence[Level], overrides: Document, record: Record | None
+) -> Decision:
+    """Return the decision for one document.
+
+    ``file`` is None where the node has no such file; ``above`` are the levels over the node's, root first;
+    ``overrides`` the node level's.
+    """
+    effective = merge_levels([*above, (meant.values, overrides)])
+    found: Document = {} if file is None else file.values
+    target = effective
+    if meant.ambiguous:
+        target = {key: value for key, value in effective.items() if key not in meant.ambiguous}
+        target |= {key: found[key] for key in meant.ambiguous if key in found}
+    differs = target.keys() != found.keys() or any(not equal(value, found[key]) for key, value in target.items())
+    created = file is not None and record is not None and record.created
+    if file is None:
+        write = Write.CREATE if target else Write.NONE
+    elif not target and created:
+        write = Write.REMOVE
+    else:
+        write = Write.REPLACE if differs else Write.NONE
+    return Decision(
+        meant=meant,
+        effective=effective,
+        effective_digest=combine_digests(key_digests(effective, file).items()),
+        target=target,
+        write=write,
+        hidden=_hidden(meant, found, target),
+    )
+
+
+def _hidden(meant: Meant, found: Document, target: Document) -> dict[str, HiddenKey]:
+    hidden = {}
+    for key in dict.fromkeys([*meant.values, *found, *target]):
+        if key in meant.ambiguous:
+            continue
+        own = meant.values.get(key, ABSENT)
+        before, after = found.get(key, ABSENT), target.get(key, ABSENT)
+        ours = (before,) if equal(before, after) else (before, after)
+        if any(not equal(own, held) for held in ours):
+            hidden[key] = HiddenKey(own, ours)
+    return hidden
+
+
+def confirmed(hidden: Mapping[str, HiddenKey]) -> dict[str, HiddenKey]:
+    """Return what stays hidden once the write is known to be done: the content that was read no longer counts."""
+    last = {key: HiddenKey(remembered.values, remembered.ours[-1:]) for key, remembered in hidden.items()}
+    return {key: remembered for key, remembered in last.items() if not equal(remembered.values, remembered.ours[0])}

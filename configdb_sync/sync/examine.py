@@ -1,0 +1,330 @@
+"""From one node's files to what is to be done with each of its documents; nothing is changed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import LevelPath
+from configdb_sync.errors import (
+    AmbiguousError,
+    DocumentError,
+    EnvironmentMismatchError,
+    NodeError,
+    ProductError,
+    SettingsError,
+    UnsafeError,
+)
+from configdb_sync.hiera import HieraDocument, Reader
+from configdb_sync.hiera.datasource import DataSource
+from configdb_sync.hiera.declared import parse_entries
+from configdb_sync.hiera.facts import NodeFacts, facts_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
+from configdb_sync.hiera.placeholders import expand, parse
+from configdb_sync.hiera.sources import NodeMap, map_node
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
+from configdb_sync.masking import Masker
+from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.sync.catalog import Catalog
+from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
+from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.health import Health
+from configdb_sync.sync.merge import ABSENT
+from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
+from configdb_sync.sync.records import Record, Records
+from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stored import StoredNode
+
+PLUGIN = "configdb-sync"
+"""The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is known of one document before ConfigDB is asked."""
+
+    data_source: str
+    path: str
+    file: NodeFile | None
+    document: HieraDocument | None = field(repr=False)
+    record: Record | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class DocumentWork:
+    """One document with the decision on it and all that carrying it out takes."""
+
+    data_source: str
+    path: str
+    file: NodeFile | None
+    document: HieraDocument | None = field(repr=False)
+    decision: Decision = field(repr=False)
+    record: Record | None = field(repr=False)
+    change: DocumentChange | None
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """One node's plan, its documents, and the data sources that ConfigDB must have for it."""
+
+    plan: NodePlan
+    levels: LevelPath = ()
+    documents: tuple[DocumentWork, ...] = ()
+    data_sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Looks at nodes for one run. ``allowed`` are the unsafe changes that the user let through."""
+
+    client: ConfigDBClient
+    catalog: Catalog
+    reader: Reader
+    records: Records
+    masker: Masker
+    health: Health
+    options: RunOptions
+    allowed: frozenset[UnsafeChange] = frozenset()
+
+    def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
+        """Return what is to be done with a node; None if the run isn't asked for it.
+
+        What is wrong with the node or one of its documents is in the plan's problems; what concerns the whole run
+        is raised (``Health``).
+        """
+        if isinstance(read, NodeError):
+            return NodeWork(NodePlan(read.node or "?", problems=(read,)))
+        try:
+            return self._examine(read)
+        except ProductError as error:
+            self.health.failed(error)
+            return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
+
+    def _examine(self, read: NodeRead) -> NodeWork | None:
+        paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
+        layout = layout_of(paths)
+        base = {path: self._base_document(read, path) for path in layout.base_files}
+        facts = facts_of(layout, {path: document.values for path, document in base.items()})
+        if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
+            return None
+        self._check(read, facts, layout)
+        mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
+        levels = self._levels(facts.scope)
+        wanted = tuple(mapped.sources)
+        self.catalog.want(wanted)
+        stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
+        plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
+        known = self.records.of_node(read.identity)
+        documents = []
+        for name, path in self._paths(mapped).items():
+            try:
+                fault = read.fault_of(path)
+                if fault is not None:
+                    raise fault
+                document = base.get(path) or self._document(read, path)
+                subject = _Subject(name, path, read.files.get(path), document, known.get(name))
+                work = self._one(subject, stored, plan)
+            except ProductError as error:
+                self.health.failed(error)
+                plan.problems.append(error.located(node=read.identity, file=path, data_source=name))
+            else:
+                self.health.worked()
+                documents.append(work)
+        return NodeWork(plan.build(), levels, tuple(documents), wanted)
+
+    def _paths(self, mapped: NodeMap) -> dict[str, str]:
+        """Return the node's data sources and files, with those that an override may create here."""
+        paths = dict(mapped.sources)
+        for name in self.catalog.names:
+            path = None if name in paths else mapped.path_of(name)
+            if path is not None:
+                paths[name] = path
+        return paths
+
+    def _base_document(self, read: NodeRead, path: str) -> HieraDocument:
+        if path in read.faults:
+            raise NodeError(f"its facts can't be read: {read.faults[path].what}", file=path)
+        document = self._document(read, path)
+        if document is None:
+            raise NodeError(f"it has no {path}, its facts can't be told", file=path)
+        return document
+
+    def _document(self, read: NodeRead, path: str) -> HieraDocument | None:
+        file = read.files.get(path)
+        if file is None:
+            return None
+        try:
+            return self.reader.read(file.content)
+        except DocumentError as error:
+            raise error.located(node=read.identity, file=path) from error
+
+    def _check(self, read: NodeRead, facts: NodeFacts, layout: Layout) -> None:
+        where = " and ".join(layout.base_files)
+        if facts.uid != read.identity:
+            raise NodeError(
+                f"its facts say uid {facts.uid}, but it was found as node {read.identity}",
+                way_out="nothing of it was touched; put its own files there",
+                file=where,
+            )
+        if facts.environment != self.options.environment:
+            raise EnvironmentMismatchError(
+                f"it belongs to environment {facts.environment} (fact deployment_id), not {self.options.environment}",
+                way_out=f"use --env {facts.environment}",
+                file=where,
+            )
+
+    def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
+        section = base.get(PLUGIN)
+        metadata = section.get("metadata") if isinstance(section, dict) else None
+        entries = metadata.get("data_sources", []) if isinstance(metadata, dict) else []
+        if not isinstance(entries, list):
+            raise SettingsError(
+                f"{PLUGIN}.metadata.data_sources is {type(entries).__name__}, not a list",
+                way_out="correct the plugin's settings",
+            )
+        return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
+
+    def _levels(self, facts: Mapping[str, Json]) -> LevelPath:
+        path = []
+        for name, template in self.options.levels:
+            try:
+                path.append((name, expand(parse(template), facts)))
+            except ValueError as error:
+                raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
+        return tuple(path)
+
+    def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
+        name, document, record = subject.data_source, subject.document, subject.record
+        before_digest = stored.values_digest(name)
+        needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
+        meant = what_node_means(
+            document,
+            record,
+            stored.values(name) if needs else {},
+            stored.effective(name) if needs else {},
+            self.options.accept,
+        )
+        decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
+        plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        if record is not None and _changed_by_others(before_digest, meant.digest, record):
+            plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
+        if document is not None:
+            plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
+        change = None
+        if before_digest != meant.digest or decision.write is not Write.NONE:
+            change = self._change(subject, stored, before_digest, decision)
+            if document is not None:
+                self._gate(plan, change, document, stored, decision)
+            plan.changes.append(change)
+        else:
+            plan.unchanged.append(name)
+        return DocumentWork(name, subject.path, subject.file, document, decision, record, change)
+
+    def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
+        name, meant = subject.data_source, decision.meant
+        upload: tuple[Change, ...] = ()
+        written: tuple[Change, ...] = ()
+        if before_digest != meant.digest:
+            upload = changes(stored.values(name), meant.values, self.masker)
+        if decision.write is not Write.NONE:
+            found = {} if subject.document is None else subject.document.values
+            written = changes(found, decision.target, self.masker)
+        return DocumentChange(
+            data_source=name,
+            path=subject.path,
+            first=before_digest == EMPTY_DIGEST,
+            upload=upload,
+            write=decision.write,
+            written=written,
+            digests=Digests(
+                file=None if subject.file is None else subject.file.sha256,
+                stored=before_digest,
+                effective_before=stored.effective_digest(name),
+                values=meant.digest,
+                target=decision.effective_digest,
+            ),
+        )
+
+    def _gate(
+        self,
+        plan: _PlanBuilder,
+        change: DocumentChange,
+        document: HieraDocument,
+        stored: StoredNode,
+        decision: Decision,
+    ) -> None:
+        share = self.options.unsafe_share
+        before = stored.values(change.data_source) if change.uploads else {}
+        lost, of = lost_keys(before, decision.meant.values, share), len(before)
+        if not lost:
+            own = {
+                key: value
+                for key, value in document.values.items()
+                if key not in decision.hidden or decision.hidden[key].values is not ABSENT
+            }
+            lost, of = lost_keys(own, decision.target, share), len(own)
+        if not lost:
+            return
+        unsafe = UnsafeChange(
+            plan.node,
+            change.data_source,
+            change.path,
+            lost,
+            of,
+            f"{change.digests.file} {change.digests.stored}",
+            f"{change.digests.values} {change.digests.target}",
+        )
+        if unsafe in self.allowed:
+            return
+        raise _withheld(plan, unsafe)
+
+
+def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
+    return stored not in {record.values, meant, EMPTY_DIGEST}
+
+
+def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
+    return AmbiguousError(
+        f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
+        way_out="run again with --accept-node or --accept-configdb",
+        node=node,
+        file=subject.path,
+        data_source=subject.data_source,
+    )
+
+
+def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
+    plan.unsafe.append(unsafe)
+    return UnsafeError(
+        f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
+        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+    )
+
+
+class _PlanBuilder:
+    """Collects one node's plan while its documents are looked at."""
+
+    def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:
+        self.node = node
+        self.fqdn = fqdn
+        self.undeclared = mapped.undeclared
+        self.changes: list[DocumentChange] = []
+        self.unchanged: list[str] = []
+        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
+        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
+        self.unsafe: list[UnsafeChange] = []
+
+    def build(self) -> NodePlan:
+        """Return the plan."""
+        return NodePlan(
+            node=self.node,
+            fqdn=self.fqdn,
+            changes=tuple(self.changes),
+            unchanged=tuple(self.unchanged),
+            undeclared=self.undeclared,
+            notes=tuple(self.notes),
+            problems=tuple(self.problems),
+            unsafe=tuple(self.unsafe),
+        )

@@ -1,0 +1,30 @@
+"""What a run is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from configdb_sync.sync.decide import Accept
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Everything that a run is told, apart from the peers it is given.
+
+    ``environment`` is the number that the facts must give (U4). ``nodes``: identities or FQDNs to work on, empty for
+    all. ``levels``: the hierarchy, outermost first, as (level name, template with placeholders); the last one is the
+    node's. ``data_sources``: entries that add to the default list (U7). ``parallel``: nodes worked on at once.
+    ``unsafe_share``: the share of its keys (0 to 1) that a document may lose in one run.
+    """
+
+    environment: int
+    nodes: tuple[str, ...] = ()
+    tenant: str = "admin"
+    levels: tuple[tuple[str, str], ...] = (("nodes", "%{uid}"),)
+    data_sources: tuple[str | Mapping[str, Any], ...] = ()
+    parallel: int = 4
+    accept: Accept = Accept.NEITHER
+    unsafe_share: float = 0.5
+    allowed_unsafe: str | None = None

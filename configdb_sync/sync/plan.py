@@ -1,0 +1,146 @@
+"""A plan as a value: what a run would upload and write, by node and data source, with counts and a digest (U20).
+
+It holds digests and changed leaves (masked), never documents or secrets, so it may be kept and shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from configdb_sync.errors import ProductError
+from configdb_sync.jsonvalues import canonical
+from configdb_sync.sync.decide import Write
+from configdb_sync.sync.diff import Change
+from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
+
+
+@dataclass(frozen=True)
+class Digests:
+    """What one document's decision rests on and leads to: digests of documents, sha256 of the file (None: no file)."""
+
+    file: str | None
+    stored: str
+    effective_before: str
+    values: str
+    target: str
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """What is to happen with one document of one node.
+
+    ``first``: ConfigDB holds nothing of it yet. ``upload``: how the stored values change, empty if they don't;
+    ``write``: what becomes of the file, with ``written`` saying how its data changes.
+    """
+
+    data_source: str
+    path: str
+    first: bool
+    upload: tuple[Change, ...]
+    write: Write
+    written: tuple[Change, ...]
+    digests: Digests
+
+    @property
+    def uploads(self) -> bool:
+        """Whether values are to be sent."""
+        return self.digests.stored != self.digests.values
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What is to happen with one node. ``problems`` are the documents (or the node) that can't be worked on."""
+
+    node: str
+    fqdn: str | None = None
+    changes: tuple[DocumentChange, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[ProductError, ...] = ()
+    unsafe: tuple[UnsafeChange, ...] = ()
+
+
+@dataclass(frozen=True)
+class EnvironmentChange:
+    """What is to be made in ConfigDB before values can be: nothing where all fields are empty."""
+
+    creates_environment: bool
+    component: str
+    data_sources: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.creates_environment or bool(self.data_sources)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do. Its digest covers files, ConfigDB's documents and what is intended; no time, no run."""
+
+    environment: int
+    change: EnvironmentChange
+    nodes: tuple[NodePlan, ...]
+
+    def documents(self) -> Iterator[tuple[NodePlan, DocumentChange]]:
+        """Yield every document that changes, with its node."""
+        for node in self.nodes:
+            for change in node.changes:
+                yield node, change
+
+    @property
+    def uploads(self) -> int:
+        """How many documents are to be sent."""
+        return sum(change.uploads for _, change in self.documents())
+
+    @property
+    def writes(self) -> int:
+        """How many files are to be written, created or removed."""
+        return sum(change.write is not Write.NONE for _, change in self.documents())
+
+    @property
+    def problems(self) -> tuple[ProductError, ...]:
+        """All that stands in the way of some node or document."""
+        return tuple(problem for node in self.nodes for problem in node.problems)
+
+    @property
+    def unsafe(self) -> tuple[UnsafeChange, ...]:
+        """All that the safety gate withholds."""
+        return tuple(change for node in self.nodes for change in node.unsafe)
+
+    @property
+    def unsafe_digest(self) -> str | None:
+        """The digest that lets exactly the withheld changes through; None if none is withheld."""
+        return unsafe_digest(self.unsafe) if self.unsafe else None
+
+    @property
+    def digest(self) -> str:
+        """The plan's digest (16 hex digits)."""
+        rows = [
+            [node.node, change.data_source, change.path, change.write.value, *_row(change.digests)]
+            for node, change in self.documents()
+        ]
+        held = sorted([change.node, change.data_source, change.before, change.after] for change in self.unsafe)
+        whole = [
+            self.environment,
+            self.change.creates_environment,
+            sorted(self.change.data_sources),
+            sorted(rows, key=canonical),
+            held,
+        ]
+        return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()[:16]
+
+
+def _row(digests: Digests) -> list[str | None]:
+    return [digests.file, digests.stored, digests.effective_before, digests.values, digests.target]
+
+
+def in_order(nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
+    """Return node plans by identity, numbers as numbers."""
+    return tuple(sorted(nodes, key=lambda node: natural(node.node)))
+
+
+def natural(identity: str) -> tuple[int, int, str]:
+    """Return the sort key that puts node 2 before node 10 and names after numbers."""
+    return (0, int(identity), "") if identity.isascii() and identity.isdigit() else (1, 0, identity)

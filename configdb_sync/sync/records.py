@@ -1,0 +1,196 @@
+"""The product's memory of each document: what was uploaded, what the file held, the node's own text (U18).
+
+A record is small: whole contents are kept of hidden keys alone (``merge``). Before a file is written its record
+names both contents, the one that was read and the one that will be there; when the write is confirmed, the second
+alone. So whatever is killed when, what the file holds is known.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from configdb_sync.database import open_database, reading
+from configdb_sync.jsonvalues import Json
+from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+_RECORDS = sa.table(
+    "records",
+    sa.column("place", sa.Text),
+    sa.column("environment", sa.Integer),
+    sa.column("node", sa.Text),
+    sa.column("data_source", sa.Text),
+    sa.column("body", sa.LargeBinary),
+    sa.column("run", sa.Text),
+)
+
+_NODES = sa.table(
+    "nodes",
+    sa.column("place", sa.Text),
+    sa.column("environment", sa.Integer),
+    sa.column("node", sa.Text),
+    sa.column("fqdn", sa.Text),
+    sa.column("run", sa.Text),
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is remembered of one document of one node.
+
+    ``values`` is the digest of the document last uploaded. ``files`` are the sha256 of the contents that the file
+    may have (None: no file): one, or two while a write is unconfirmed. ``kept`` is the node's own text of what
+    we replaced (``HieraDocument.rewritten``), ``marks`` the types that JSON lacks in it. ``created``: the file
+    is there for an override alone. ``unsettled`` are the keys that were ambiguous: they are judged anew each time.
+    """
+
+    values: str
+    files: tuple[str | None, ...]
+    hidden: Mapping[str, HiddenKey] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, str] = field(default_factory=dict, repr=False)
+    marks: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    created: bool = False
+    unsettled: tuple[str, ...] = ()
+
+
+def encode(record: Record) -> bytes:
+    """Return a record as bytes; ``decode`` gives the same record back."""
+    body = {
+        "values": record.values,
+        "files": list(record.files),
+        "hidden": {
+            key: {"values": _boxed(hidden.values), "ours": [_boxed(own) for own in hidden.ours]}
+            for key, hidden in record.hidden.items()
+        },
+        "kept": dict(record.kept),
+        "marks": dict(record.marks),
+        "created": record.created,
+        "unsettled": list(record.unsettled),
+    }
+    return zlib.compress(json.dumps(body, separators=(",", ":")).encode("ascii"))
+
+
+def decode(body: bytes) -> Record:
+    """Return the record that ``encode`` made the bytes of."""
+    found: dict[str, Any] = json.loads(zlib.decompress(body))
+    return Record(
+        values=found["values"],
+        files=tuple(found["files"]),
+        hidden={
+            key: HiddenKey(_unboxed(hidden["values"]), tuple(map(_unboxed, hidden["ours"])))
+            for key, hidden in found["hidden"].items()
+        },
+        kept=found["kept"],
+        marks=found["marks"],
+        created=found["created"],
+        unsettled=tuple(found["unsettled"]),
+    )
+
+
+def _boxed(slot: Slot) -> list[Json]:
+    return [] if slot is ABSENT else [slot]
+
+
+def _unboxed(box: list[Json]) -> Slot:
+    return box[0] if box else ABSENT
+
+
+class Records:
+    """The records of one environment's nodes at one place, in the product's own database."""
+
+    def __init__(self, engine: Engine, place: str, environment: int, run: str) -> None:
+        self._engine = engine
+        self._place = place
+        self._environment = environment
+        self._run = run
+
+    def of_node(self, node: str) -> dict[str, Record]:
+        """Return the node's records by data source."""
+        with reading(self._engine).connect() as connection:
+            rows = connection.execute(
+                sa.select(_RECORDS.c.data_source, _RECORDS.c.body).where(self._here(), _RECORDS.c.node == node)
+            )
+            return {name: decode(body) for name, body in rows}
+
+    def store(self, node: str, records: Mapping[str, Record]) -> None:
+        """Replace the node's records of the given data sources, durably, all or none."""
+        if not records:
+            return
+        with self._engine.begin() as connection:
+            self._delete(connection, node, records)
+            connection.execute(
+                sa.insert(_RECORDS),
+                [
+                    {
+                        "place": self._place,
+                        "environment": self._environment,
+                        "node": node,
+                        "data_source": name,
+                        "body": encode(record),
+                        "run": self._run,
+                    }
+                    for name, record in records.items()
+                ],
+            )
+
+    def forget(self, node: str, data_sources: Iterable[str]) -> None:
+        """Drop records of documents that are neither stored nor on the node any more."""
+        names = list(data_sources)
+        if names:
+            with self._engine.begin() as connection:
+                self._delete(connection, node, names)
+
+    def saw(self, names: Mapping[str, str]) -> None:
+        """Remember the FQDNs of nodes, by identity."""
+        here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
+        with self._engine.begin() as connection:
+            rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
+            known = {node: fqdn for node, fqdn in rows}
+            new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
+            if not new:
+                return
+            connection.execute(sa.delete(_NODES).where(here, _NODES.c.node.in_(list(new))))
+            connection.execute(
+                sa.insert(_NODES),
+                [
+                    {
+                        "place": self._place,
+                        "environment": self._environment,
+                        "node": node,
+                        "fqdn": fqdn,
+                        "run": self._run,
+                    }
+                    for node, fqdn in new.items()
+                ],
+            )
+
+    def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
+        connection.execute(
+            sa.delete(_RECORDS).where(self._here(), _RECORDS.c.node == node, _RECORDS.c.data_source.in_(list(names)))
+        )
+
+    def _here(self) -> sa.ColumnElement[bool]:
+        return sa.and_(_RECORDS.c.place == self._place, _RECORDS.c.environment == self._environment)
+
+
+def open_records(url: str) -> Engine:
+    """Return the engine of the product's own database, its schema up to date."""
+    return open_database(url, MIGRATIONS)
+
+
+def node_by_name(engine: Engine, environment: int, fqdn: str) -> set[str]:
+    """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
+    with reading(engine).connect() as connection:
+        rows = connection.execute(
+            sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
+        )
+        return {node for (node,) in rows}

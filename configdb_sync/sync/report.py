@@ -1,0 +1,100 @@
+"""What a run did, as a value: by node and data source, with the exit code that follows from it (U14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from configdb_sync.errors import (
+    AccessError,
+    BusyError,
+    ConfigDBError,
+    EnvironmentMismatchError,
+    ProductError,
+    UnsafeError,
+)
+from configdb_sync.exits import Exit
+from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What was done with one node: its plan, and which of the data sources in it were sent and written."""
+
+    plan: NodePlan
+    uploaded: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    problems: tuple[ProductError, ...] = ()
+
+    @property
+    def unsafe_only(self) -> bool:
+        """Whether nothing else went wrong than that changes were withheld."""
+        return all(isinstance(problem, UnsafeError) for problem in self.problems)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did. ``stopped``: what ended it before all nodes were worked on."""
+
+    run: str
+    environment: int
+    started: datetime
+    seconds: float
+    change: EnvironmentChange
+    nodes: tuple[NodeReport, ...]
+    stopped: ProductError | None = None
+    not_attempted: tuple[str, ...] = ()
+
+    @property
+    def uploads(self) -> int:
+        """How many documents were sent."""
+        return sum(len(node.uploaded) for node in self.nodes)
+
+    @property
+    def writes(self) -> int:
+        """How many files were written, created or removed."""
+        return sum(len(node.written) for node in self.nodes)
+
+    @property
+    def problems(self) -> tuple[ProductError, ...]:
+        """Everything that went wrong, what stopped the run first."""
+        stopped = () if self.stopped is None else (self.stopped,)
+        return (*stopped, *(problem for node in self.nodes for problem in node.problems))
+
+    @property
+    def unsafe(self) -> tuple[UnsafeChange, ...]:
+        """What the safety gate withheld."""
+        return tuple(change for node in self.nodes for change in node.plan.unsafe)
+
+    @property
+    def unsafe_digest(self) -> str | None:
+        """The digest that lets exactly the withheld changes through; None if none is withheld."""
+        return unsafe_digest(self.unsafe) if self.unsafe else None
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code of the run."""
+        return exit_of_run(self.problems, nodes_done=sum(not node.problems for node in self.nodes))
+
+
+def exit_of_run(problems: Sequence[ProductError], *, nodes_done: int) -> Exit:
+    """Return the exit code for all that went wrong in a run: the class that the operator must act on first."""
+    if not problems:
+        return Exit.OK
+    for kind, code in ((AccessError, Exit.ACCESS), (ConfigDBError, Exit.CONFIGDB), (BusyError, Exit.BUSY)):
+        if any(isinstance(problem, kind) for problem in problems):
+            return code
+    mismatched = [problem for problem in problems if isinstance(problem, EnvironmentMismatchError)]
+    if mismatched and len(mismatched) == len(problems) and not nodes_done:
+        return Exit.ENVIRONMENT
+    if all(isinstance(problem, UnsafeError) for problem in problems):
+        return Exit.UNSAFE
+    return Exit.PARTIAL
+
+
+def exit_of_plan(plan: Plan) -> Exit:
+    """Return the exit code of a plan that was shown."""
+    done = sum(not node.problems for node in plan.nodes)
+    return exit_of_run(plan.problems, nodes_done=done)

@@ -1,0 +1,72 @@
+"""What ConfigDB holds of one node's documents, fetched no more than needed."""
+
+from __future__ import annotations
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.model import Etags, LevelPath
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
+from configdb_sync.sync.catalog import Catalog
+from configdb_sync.sync.decide import Level
+
+
+class StoredNode:
+    """ConfigDB's documents at one node's level. A data source that ConfigDB doesn't have reads as empty.
+
+    Digests come from the server in one request where it has them; else each document is fetched. Every method
+    raises ``ConfigDBError`` as the client does. Used by one thread.
+    """
+
+    def __init__(self, client: ConfigDBClient, catalog: Catalog, environment: int, levels: LevelPath) -> None:
+        self._client = client
+        self._catalog = catalog
+        self._environment = environment
+        self.levels = levels
+        self._etags = client.etags(environment, levels) if catalog.exists else {}
+        self._values: dict[str, dict[str, Json]] = {}
+        self._overrides: dict[str, dict[str, Json]] = {}
+
+    def _known(self, data_source: str) -> Etags | None:
+        definition = self._catalog.definition(data_source)
+        if definition is None:
+            return Etags(EMPTY_DIGEST, EMPTY_DIGEST, EMPTY_DIGEST)
+        return None if self._etags is None else self._etags.get(definition)
+
+    def values(self, data_source: str) -> dict[str, Json]:
+        """Return the values stored at the node's level."""
+        if data_source not in self._values:
+            known, definition = self._known(data_source), self._catalog.definition(data_source)
+            if definition is None or (known is not None and known.values == EMPTY_DIGEST):
+                self._values[data_source] = {}
+            else:
+                self._values[data_source] = self._client.values(self._environment, self.levels, definition)
+        return self._values[data_source]
+
+    def overrides(self, data_source: str) -> dict[str, Json]:
+        """Return the overrides at the node's level."""
+        if data_source not in self._overrides:
+            known, definition = self._known(data_source), self._catalog.definition(data_source)
+            if definition is None or (known is not None and known.overrides == EMPTY_DIGEST):
+                self._overrides[data_source] = {}
+            else:
+                self._overrides[data_source] = self._client.overrides(self._environment, self.levels, definition)
+        return self._overrides[data_source]
+
+    def above(self, data_source: str) -> tuple[Level, ...]:
+        """Return the levels over the node's, root first."""
+        definition = self._catalog.definition(data_source)
+        return () if definition is None else self._catalog.above(definition, self.levels)
+
+    def values_digest(self, data_source: str) -> str:
+        """Return the digest of the stored values."""
+        known = self._known(data_source)
+        return document_digest(self.values(data_source)) if known is None else known.values
+
+    def effective(self, data_source: str) -> dict[str, Json]:
+        """Return the effective data as it was before this run, by the server's rule."""
+        return merge_levels([*self.above(data_source), (self.values(data_source), self.overrides(data_source))])
+
+    def effective_digest(self, data_source: str) -> str:
+        """Return the digest of the effective data as it was before this run."""
+        known = self._known(data_source)
+        return document_digest(self.effective(data_source)) if known is None else known.effective

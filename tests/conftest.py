@@ -1,0 +1,43 @@
+"""What every test may use: the real environments of the fixtures, and the rule about skips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import fixtures, skips
+
+pytest_plugins = ("pytester",)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run also the tests that take minutes (marked long)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    strict = os.environ.get("CI") == "true"
+    rules = skips.load(Path(__file__).with_name("skips.txt"))
+    config.pluginmanager.register(skips.Plugin(rules, skips.conditions(), strict=strict), "skips")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long") or config.getoption("-m"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Callable[[int], Path]:
+    """Give ``environment(37)``: a writable copy of real environment 37, a folder of node trees; skips without it."""
+
+    def copy(number: int) -> Path:
+        return fixtures.copy_environment(number, tmp_path / f"env-{number}")
+
+    return copy
