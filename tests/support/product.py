@@ -47,6 +47,8 @@ class Product:
     state: Path
     requests: list[Request] = field(default_factory=list)
     fault: Fault | None = None
+    plain: bool = False
+    """Whether the server hides that it is ours, so that it is taken for tuning-box."""
 
     def __call__(self, *arguments: object, stdin: str = "") -> Result:
         """Run a command; ``--state`` is added."""
@@ -85,7 +87,12 @@ class _Watched:
     def send(self, request: Request) -> Answer:
         self.product.requests.append(request)
         answer = None if self.product.fault is None else self.product.fault(request)
-        return self.inner.send(request) if answer is None else answer
+        if answer is None:
+            answer = self.inner.send(request)
+        if self.product.plain:
+            shown = {name: value for name, value in answer.headers.items() if name != "server-product"}
+            answer = Answer(answer.status, shown, answer.body)
+        return answer
 
     def close(self) -> None:
         self.inner.close()
@@ -97,10 +104,10 @@ def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
         if name != "CONFIGDB_SYNC_FIXTURES":
             patch.delenv(name)
     product = Product(state)
-    embedded: Callable[[str | None], Exchange] = connect._embedded
+    embedded: Callable[[str | None, int], Exchange] = connect._embedded
 
-    def watched(database_url: str | None) -> Exchange:
-        return _Watched(embedded(database_url), product)
+    def watched(database_url: str | None, workers: int) -> Exchange:
+        return _Watched(embedded(database_url, workers), product)
 
     patch.setattr(connect, "_embedded", watched)
     return product
