@@ -18,7 +18,7 @@ from configdb_sync.nodes.directory import DirectoryNodes, default_writable
 from configdb_sync.nodes.folders import MARK
 from configdb_sync.nodes.model import NodeRead, Nodes
 from tests.nodes.trees import ASTUTE, file_of, make_node, nodes_at, open_descriptors, read_one, snapshot
-from tests.support.fixtures import require_data
+from tests.support.fixtures import make_writable, require_data
 
 NEW = b"uid: '46'\ndeployment_id: 16\nmore: 1\n"
 
@@ -461,6 +461,7 @@ def test_real_trees_are_read_and_written_in_the_right_place(
 ) -> None:
     copy = tmp_path / "trees"
     shutil.copytree(require_data() / f"clusters/env-{env}", copy, symlinks=True)
+    make_writable(copy)
     before = snapshot(copy)
     nodes = DirectoryNodes(copy, env=env)
     assert len(nodes.identities()) == count
