@@ -15,12 +15,10 @@ from configdb_sync.hiera.entries import (
     Block,
     Blocks,
     Entry,
-    collision_fault,
     repeat_warning,
     too_long,
 )
 from configdb_sync.hiera.faults import DocumentFault
-from configdb_sync.hiera.keylines import repeats_of
 from configdb_sync.hiera.memory import Memory
 from configdb_sync.hiera.rewriting import Rewrite
 from configdb_sync.hiera.scalar_events import PlainScalars

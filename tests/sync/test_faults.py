@@ -297,6 +297,15 @@ def test_an_ambiguous_key_is_left_alone_until_a_side_is_taken(product: Product, 
     assert sync(product, trees)[0] == Exit.OK
 
 
+def test_a_node_may_be_named_by_its_fqdn(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--key", "use_syslog", "--level")
+    assert product("get", *where, "nodes=node-2.example.com").out == "true\n"
+    unknown = product("get", *where, "nodes=node-9.example.com")
+    assert unknown.code == Exit.USAGE
+    assert "no run has seen" in unknown.err
+
+
 def test_what_others_put_at_a_nodes_level_is_reported_and_replaced(product: Product, trees: Path) -> None:
     assert sync(product, trees)[0] == Exit.OK
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
