@@ -1,9 +1,8 @@
 """Where a YAML text can be cut into pieces that mean alone what they mean together: pure text, no parsing.
 
-A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or, within
-a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone
-(an open quote, a flow collection or an anchor from elsewhere shows itself that way); the reasons are in
-``docs/decisions/0032-blocks.md``.
+A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
+within a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone:
+an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions``, "Blocks".
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 _KEY = r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*:(?=[ \n]|\Z)"
 _ITEM = r"-(?=[ \n]|\Z)"
@@ -93,4 +93,4 @@ def _pieces(text: str, start: int, border: re.Pattern[str], first: int | None = 
         *(found.start() + 1 for found in border.finditer(text, start if first is None else first)),
         len(text),
     ]
-    return [text[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)]
+    return [text[begin:end] for begin, end in pairwise(cuts)]

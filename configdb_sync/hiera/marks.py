@@ -63,9 +63,7 @@ def typed(value: Json, marks: Marks) -> Value:
         return value
     if isinstance(value, dict):
         keys, below = marks.get("keys"), _table(marks.get("values"))
-        return {
-            typed_key(key, _key_kind(keys, key)): typed(child, below.get(key)) for key, child in value.items()
-        }
+        return {typed_key(key, _key_kind(keys, key)): typed(child, below.get(key)) for key, child in value.items()}
     if isinstance(value, list):
         if "each" in marks:
             return [typed(item, marks["each"]) for item in value]

@@ -2,14 +2,14 @@
 
 Rules:
 
-* The file *as the node wrote it* is the file with every kept text put back. What is written differs from it in just those
+* The file *as the node wrote it* is the file with every kept text put back. What is written differs from it in those
   top-level keys whose value is to be another one, in keys that it doesn't have (they are appended), and in keys with an
-  alias into one of these, which are written out. Their own texts are ``kept``; "" stands for a key that it doesn't have.
-* Where that can't be done key by key (a root in flow style, ``? `` keys, a key that stands twice, merge keys at the top, a
-  key that is taken out), the whole of the node's text is kept under the key ``""`` (``WHOLE``), alone. A top-level
-  key that is itself empty is never kept any other way, so the two can't be confused.
-* Types that JSON lacks come from the node's own text at the same place, then from the file's present text, then from the
-  given marks; the rule is in ``marks``.
+  alias into one of these, which are written out. Their own texts are ``kept``; "" stands for a key that wasn't there.
+* Where that can't be done key by key (a root in flow style, ``? `` keys, a key that stands twice, merge keys at the
+  top, a key that is taken out), the whole of the node's text is kept under the key ``""`` (``WHOLE``), alone. A
+  top-level key that is itself empty is never kept any other way, so the two can't be confused.
+* Types that JSON lacks come from the node's own text at the same place, then from the file's present text, then from
+  the given marks; the rule is in ``marks``.
 * What comes out is read again and must hold the target, type for type; so kept texts that no longer fit a file that
   the node wrote anew can cost its layout, never a value.
 """
@@ -79,9 +79,7 @@ class _Task:
 
     def render(self, key: str, style: Style, column: int) -> str:
         marks = self.marks_of(key)
-        return block(
-            typed_key(key, marks.get("key")), typed(self.target[key], marks.get("value")), style, column
-        )
+        return block(typed_key(key, marks.get("key")), typed(self.target[key], marks.get("value")), style, column)
 
     def expected_marks(self, key: str) -> Json:
         marks = self.marks_of(key)
@@ -134,9 +132,11 @@ def _own(read: Read, raw: bytes, kept: Mapping[str, str]) -> Document | None:
         if not kept:
             return read(raw)
         layout = _layout(raw)
-        for key, text in kept.items() if layout is not None else ():
+        if layout is None:
+            return None
+        for key, text in kept.items():
             layout = _put_back(layout, key, text)
-        return read(layout.text().encode("utf-8")) if layout is not None else None
+        return read(layout.text().encode("utf-8"))
     except (DocumentError, UnicodeEncodeError):
         return None
 
@@ -150,9 +150,7 @@ def _put_back(layout: Layout, key: str, text: str) -> Layout:
 
 def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None) -> Rewrite | None:
     """Return the file with single keys exchanged, None where that doesn't give the target."""
-    changed = [
-        key for key in task.target if key not in base.values or not same(base.values[key], task.target[key])
-    ]
+    changed = [key for key in task.target if key not in base.values or not same(base.values[key], task.target[key])]
     texts: dict[int, str] = {}
     appended: dict[str, str] = {}
     kept: dict[str, str] = {}
@@ -167,9 +165,7 @@ def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None)
         else:
             appended[key] = text
     gone = [
-        index
-        for index, place in enumerate(layout.places)
-        if place.key is not None and place.key not in task.target
+        index for index, place in enumerate(layout.places) if place.key is not None and place.key not in task.target
     ]
     for index in _users(layout, {*texts, *gone}):
         key_of_user = layout.places[index].key
@@ -206,11 +202,7 @@ def _users(layout: Layout, changed: set[int]) -> list[int]:
     found: set[int] = set()
     while True:
         touched = changed | found
-        more = {
-            index
-            for index, place in enumerate(layout.places)
-            if index not in touched and place.uses & touched
-        }
+        more = {index for index, place in enumerate(layout.places) if index not in touched and place.uses & touched}
         if not more:
             return sorted(found)
         found |= more
@@ -235,7 +227,7 @@ def _written_whole(task: _Task, style: Style) -> bytes:
 
 
 def _reads_as(task: _Task, raw: bytes, base: Document | None, rendered: set[str]) -> bool:
-    """Tell whether ``raw`` holds the target, the rendered keys with the types meant, the others with those of ``base``."""
+    """Tell whether ``raw`` holds the target: rendered keys with the types meant, the others with those of ``base``."""
     try:
         found = task.read(raw)
     except DocumentError:

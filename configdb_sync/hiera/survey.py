@@ -6,21 +6,21 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from yaml._yaml import CParser
 from yaml.error import YAMLError
-from yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
 
 from configdb_sync.hiera.decoding import BOM
 from configdb_sync.hiera.dumper import Style
+from configdb_sync.hiera.events import (
+    ALIAS,
+    DOCUMENT_END,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    SEQUENCE,
+    SEQUENCE_END,
+    STREAM_END,
+    events_of,
+)
 from configdb_sync.hiera.layout import Layout, Place
 from configdb_sync.hiera.scalar_events import PlainScalars, key_value, scalar_of
 from configdb_sync.hiera.special import MERGE, ScalarError, Special
@@ -102,32 +102,32 @@ class _Survey:
         )
 
     def _walk(self) -> None:
-        next_event = CParser(self.text).get_event
+        next_event = events_of(self.text)
         event = next_event()
-        while not isinstance(event, StreamEndEvent):
+        while not isinstance(event, STREAM_END):
             self._take(event)
             event = next_event()
 
     def _take(self, event: Any) -> None:
-        if isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
+        if isinstance(event, (SCALAR, ALIAS, MAPPING, SEQUENCE)):
             if not self.open:
                 self._root(event)
             else:
                 self._child(event)
-            if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            if isinstance(event, (MAPPING, SEQUENCE)):
                 self.open.append((bool(event.flow_style), event.start_mark.column))
-        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
+        elif isinstance(event, (MAPPING_END, SEQUENCE_END)):
             flow, _ = self.open.pop()
             if flow and self.found:
                 self.found[-1].end = event.end_mark.index
-        elif isinstance(event, DocumentEndEvent) and event.explicit:
+        elif isinstance(event, DOCUMENT_END) and event.explicit:
             self.tail = event.start_mark.index
 
     def _root(self, event: Any) -> None:
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, MAPPING):
             if event.flow_style or event.anchor is not None:
                 raise _NoLinesError
-        elif not isinstance(event, ScalarEvent) or event.value:
+        elif not isinstance(event, SCALAR) or event.value:
             raise _NoLinesError
 
     def _child(self, event: Any) -> None:
@@ -136,7 +136,7 @@ class _Survey:
                 self._key(event)
             self.at_root += 1
         found = self.found[-1]
-        if isinstance(event, AliasEvent):
+        if isinstance(event, ALIAS):
             found.anchored = True
             owner = self.owners.get(event.anchor)
             if owner is not None and owner != len(self.found) - 1:
@@ -144,7 +144,7 @@ class _Survey:
         elif event.anchor is not None:
             found.anchored = True
             self.owners[event.anchor] = len(self.found) - 1
-        if isinstance(event, ScalarEvent | AliasEvent):
+        if isinstance(event, (SCALAR, ALIAS)):
             found.end = event.end_mark.index
         elif not event.flow_style:
             self._measure(event)
@@ -154,7 +154,7 @@ class _Survey:
         if len(self.open) != 1 or self.column is None:
             return
         inner = event.start_mark.column - self.column
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, MAPPING):
             self.step = self.step or max(inner, 0)
         elif self.dash is None:
             self.dash = max(inner, 0)
@@ -169,9 +169,9 @@ class _Survey:
         self.found.append(_Found(self._key_text(event), line, line))
 
     def _key_text(self, event: Any) -> str | None:
-        if isinstance(event, AliasEvent):
+        if isinstance(event, ALIAS):
             value = self.keys.get(event.anchor)
-        elif isinstance(event, ScalarEvent):
+        elif isinstance(event, SCALAR):
             value = scalar_of(event, self.plain)
             if event.anchor is not None:
                 self.keys[event.anchor] = value

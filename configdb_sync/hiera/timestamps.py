@@ -13,12 +13,14 @@ TIME = re.compile(
     r"(?:[ \t]*(?:Z|[-+][0-9]{1,2}:?(?:[0-9]{2})?))?"
 )
 _FIELDS = re.compile(
-    r"(?P<year>-?[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)[Tt \t]+(?P<hour>[0-9]+):(?P<minute>[0-9]+):(?P<second>[0-9]+)"
+    r"(?P<year>-?[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)[Tt \t]+"
+    r"(?P<hour>[0-9]+):(?P<minute>[0-9]+):(?P<second>[0-9]+)"
     r"(?:\.(?P<fraction>[0-9]*))?[ \t]*(?P<zone>.*)"
 )
 _ZONE = re.compile(r"([-+][0-9]{1,2}):?([0-9]{1,2})?")
 _REFORM = (1582, 10, 5), (1582, 10, 15)
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _DAY_SECONDS = 86400
 
 
@@ -49,7 +51,7 @@ def time_of(text: str) -> Special | None:
     if found is None:
         return None
     offset = _offset(found["zone"])
-    moment = _moment(*(int(found[name]) for name in ("year", "month", "day", "hour", "minute", "second")))
+    moment = _moment(*(int(found[name]) for name in _PARTS))
     if offset is None or moment is None:
         return None
     fraction = (found["fraction"] or "").rstrip("0")
@@ -71,7 +73,8 @@ def _offset(zone: str) -> str | None:
     return f"{sign}{abs(seconds) // 3600:02}:{abs(seconds) // 60 % 60:02}"
 
 
-def _moment(year: int, month: int, day: int, hour: int, minute: int, second: int) -> datetime | None:
+def _moment(*parts: int) -> datetime | None:
+    year, month, day, hour, minute, second = parts
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 24 and minute <= 59 and second <= 60):
         return None
     if hour == 24 and (minute or second):
