@@ -41,7 +41,7 @@ def test_real_environments(environment: Callable[[int], Path], number: int, tmp_
     done = demo(folder, TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"configdb-sync sync --env {number} --from nodes" in done.stdout
-    assert "byte for byte what they were" in done.stdout
+    assert "byte for byte what they were at the start" in done.stdout
     assert contents(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
