@@ -110,6 +110,13 @@ class Stage:
             raise DemoError(f"{shlex.join(arguments)} ended with exit code {done.returncode}")
         return json.loads(done.stdout)
 
+    def shell_lines(self) -> list[str]:
+        """Return the commands after which a user's shell is where these commands ran."""
+        names = sorted(name for name in self.environ if name.startswith("CONFIGDB_SYNC_"))
+        exports = [f"{name}={shlex.quote(self.environ[name])}" for name in names]
+        path = f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+        return [f"cd {shlex.quote(str(self._folder))}", f"export {' '.join([*exports, path])}"]
+
     def changes(self, before: Mapping[str, bytes]) -> None:
         """Show the changed lines of the nodes' files since ``before``."""
         now = snapshot(self.nodes)
@@ -202,7 +209,7 @@ def run(stage: Stage, source: Path) -> None:
     stage.heading("1. What would be done")
     stage.say(
         "A plan changes nothing. ConfigDB is empty, so everything is to be uploaded: each file of a node becomes a "
-        "document, filed under the node and the name of the file (its \"data source\")."
+        'document, filed under the node and the name of the file (its "data source").'
     )
     stage.command("configdb-sync", "plan", *where)
 
@@ -256,10 +263,9 @@ def main() -> int:
         stage = Stage(temporary, console)
         run(stage, arguments.folder.resolve())
         if arguments.keep:
-            settings = " ".join(
-                f"{name}={stage.environ[name]}" for name in stage.environ if name.startswith("CONFIGDB_")
-            )
-            stage.say(f"The copy stays in {temporary}. To go on there: cd {temporary}; export {settings}")
+            stage.say("The copy stays. To go on with it:")
+            for line in stage.shell_lines():
+                console.print(f"  {line}", markup=False, soft_wrap=True)
     except (DemoError, OSError) as error:
         console.print(f"demo: {error}", style="red", markup=False, soft_wrap=True)
         return 1
