@@ -31,14 +31,20 @@ def open_database(url: str, migrations: Path) -> Engine:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise StateError("a database URL can't be read", way_out="write sqlite:////path or postgresql+psycopg://user@host/name") from error
+        raise StateError(
+            "a database URL can't be read", way_out="write sqlite:////path or postgresql+psycopg://user@host/name"
+        ) from error
     shown = parsed.render_as_string(hide_password=True)
     try:
         engine = _engine(parsed)
         with _one_at_a_time(parsed), engine.connect() as connection:
             _migrate(connection, migrations)
     except (SQLAlchemyError, OSError, ModuleNotFoundError) as error:
-        reason = type(error.orig).__name__ if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig else type(error).__name__
+        reason = (
+            type(error.orig).__name__
+            if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig
+            else type(error).__name__
+        )
         detail = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise StateError(f"the database {shown} can't be used: {reason}: {detail}") from error
     return engine

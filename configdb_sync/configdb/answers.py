@@ -63,9 +63,7 @@ def document(value: Json) -> dict[str, Json]:
 def definition(value: Json) -> Definition:
     """Return a resource definition."""
     owner = _object(value, "a resource definition").get("component_id")
-    return Definition(
-        _id(value, "id"), _text(value, "name"), None if owner is None else _id(value, "component_id")
-    )
+    return Definition(_id(value, "id"), _text(value, "name"), None if owner is None else _id(value, "component_id"))
 
 
 def component(value: Json) -> Component:

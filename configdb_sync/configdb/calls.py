@@ -159,9 +159,7 @@ class Caller:
             path = target
         raise self.unexpected(call, answer, f"led on more than {_REDIRECTS} times")
 
-    def _error(
-        self, call: Call, answer: Answer, wait: float | None, token: str | None
-    ) -> errors.ConfigDBError:
+    def _error(self, call: Call, answer: Answer, wait: float | None, token: str | None) -> errors.ConfigDBError:
         status = answer.status
         if status == 404 and not answers.is_json(answer):
             return self.unexpected(call, answer, "not as ConfigDB says that something is missing")

@@ -118,14 +118,10 @@ def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
         options = {name: value for name, value in cloud.auth.items() if name in known}
         plugin = loader.load_from_options(**options)
     except faults.NoMatchingPlugin:
-        raise SettingsError(
-            f"auth type {cloud.auth_type!r} isn't known", way_out="set OS_AUTH_TYPE=password"
-        ) from None
+        raise SettingsError(f"auth type {cloud.auth_type!r} isn't known", way_out="set OS_AUTH_TYPE=password") from None
     except faults.MissingRequiredOptions as error:
         names = ", ".join(option.dest for option in error.options)
-        raise SettingsError(
-            f"the login to Keystone lacks {names}", way_out="set OS_* or clouds.yaml"
-        ) from None
+        raise SettingsError(f"the login to Keystone lacks {names}", way_out="set OS_* or clouds.yaml") from None
     if not isinstance(plugin, BaseIdentityPlugin):
         raise SettingsError(
             f"auth type {cloud.auth_type!r} has no catalog", way_out="give --configdb URL and a token file"
@@ -151,9 +147,7 @@ def _asked(where: str, ask: Callable[[], T]) -> T:
         faults.HttpServerError,
         faults.RetriableConnectionFailure,
     ):
-        raise UnavailableError(
-            f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?"
-        ) from None
+        raise UnavailableError(f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?") from None
     except faults.ClientException as error:
         raise UnexpectedAnswerError(
             f"Keystone {where} can't be used: {type(error).__name__}", way_out="is OS_AUTH_URL right?"

@@ -166,11 +166,7 @@ class ConfigDBClient:
         wanted = Environment(env, tuple(components), tuple(levels))
         body = {"id": env, "components": list(components), "hierarchy_levels": list(levels)}
         created = self._create("/environments", body, answers.environment, lambda: self.environment(env))
-        if (
-            created.id != env
-            or set(created.components) != set(components)
-            or not self._same_levels(created, wanted)
-        ):
+        if created.id != env or set(created.components) != set(components) or not self._same_levels(created, wanted):
             raise ConflictError(
                 f"environment {env} is there with components {list(created.components)} and levels "
                 f"{list(created.levels)}, not {list(components)} and {list(levels)}",
@@ -198,9 +194,7 @@ class ConfigDBClient:
             except (LostError, ConflictError):
                 continue
             # PATCH replaces the set: only a second look shows whether another writer's came after ours.
-        raise ConflictError(
-            f"component {component} doesn't stay in environment {environment.id}: others change it"
-        )
+        raise ConflictError(f"component {component} doesn't stay in environment {environment.id}: others change it")
 
     def extend_levels(self, environment: Environment, levels: Sequence[str]) -> Environment:
         """Append hierarchy levels to an environment, so that they are ``levels``, and return it as it then
@@ -265,9 +259,7 @@ class ConfigDBClient:
         """Return values and overrides merged from the root down to these levels, by the server."""
         return self._document(env, levels, definition, "values", "?effective")[0]
 
-    def tagged(
-        self, env: int, levels: LevelPath, definition: int, kind: str
-    ) -> tuple[dict[str, Json], str | None]:
+    def tagged(self, env: int, levels: LevelPath, definition: int, kind: str) -> tuple[dict[str, Json], str | None]:
         """Return a document (``kind``: ``values`` or ``overrides``) and its ETag, None where the server gives
         none."""
         return self._document(env, levels, definition, kind)
@@ -306,9 +298,7 @@ class ConfigDBClient:
         ``/nodes/46/``)."""
         if self.server() is not ServerKind.LEGACY:
             path = urls.document_path(env, levels, definition, "values") + "?effective&show_lookup"
-            return self._documented(
-                env, levels, definition, lambda: self._get(path, answers.lookup, conflict=True)
-            )
+            return self._documented(env, levels, definition, lambda: self._get(path, answers.lookup, conflict=True))
         found: dict[str, tuple[Json, str]] = {}
         for depth in range(len(levels) + 1):
             here = levels[:depth]
@@ -329,9 +319,7 @@ class ConfigDBClient:
     def _document(
         self, env: int, levels: LevelPath, definition: int, kind: str, query: str = ""
     ) -> tuple[dict[str, Json], str | None]:
-        call = Call(
-            "GET", urls.document_path(env, levels, definition, kind) + query, repeatable=True, conflict=True
-        )
+        call = Call("GET", urls.document_path(env, levels, definition, kind) + query, repeatable=True, conflict=True)
 
         def fetch() -> tuple[dict[str, Json], str | None]:
             answer = self._call(call)
@@ -356,9 +344,7 @@ class ConfigDBClient:
         def there() -> bool:
             # The answer was lost, not surely the write: what stands there now decides (S07).
             try:
-                return jsonvalues.same(
-                    self._document(env, levels, definition, kind)[0], jsonvalues.loads(body)
-                )
+                return jsonvalues.same(self._document(env, levels, definition, kind)[0], jsonvalues.loads(body))
             except (ConfigDBError, ValueError):
                 return False
 
@@ -385,9 +371,7 @@ class ConfigDBClient:
         except MissingError as error:
             raise self._explained(error, env, levels, definition) from None
 
-    def _explained(
-        self, error: MissingError, env: int, levels: LevelPath, definition: int | None
-    ) -> ConfigDBError:
+    def _explained(self, error: MissingError, env: int, levels: LevelPath, definition: int | None) -> ConfigDBError:
         try:
             environment = self.environment(env)
         except ConfigDBError:
@@ -400,9 +384,7 @@ class ConfigDBClient:
             reason = f"environment {env} has no data source with the id {definition}"
         return MissingError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
 
-    def _create(
-        self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]
-    ) -> T:
+    def _create(self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]) -> T:
         """POST and return what was made; where that didn't work, or isn't known, return what ``look`` finds
         (S04)."""
         call = Call("POST", path, _body(body))

@@ -47,9 +47,7 @@ def read(environ: Mapping[str, str]) -> Cloud:
     """
     named = environ.get("OS_CLOUD")
     entry = _cloud(named, environ) if named else {}
-    given = {
-        name[3:].lower(): value for name, value in environ.items() if name.startswith("OS_") and value != ""
-    }
+    given = {name[3:].lower(): value for name, value in environ.items() if name.startswith("OS_") and value != ""}
     in_file = _mapping(entry.get("auth", {}), f"auth of cloud {named}")
     auth = {str(name): str(value) for name, value in in_file.items() if value is not None}
     auth |= {name: value for name, value in given.items() if name not in _NOT_AUTH}
@@ -60,9 +58,7 @@ def read(environ: Mapping[str, str]) -> Cloud:
         return next((str(place[name]) for place in (given, entry) for name in names if place.get(name)), None)
 
     if "auth_url" not in auth:
-        raise SettingsError(
-            "Keystone's address isn't known", way_out="set OS_AUTH_URL, or OS_CLOUD and a clouds.yaml"
-        )
+        raise SettingsError("Keystone's address isn't known", way_out="set OS_AUTH_URL, or OS_CLOUD and a clouds.yaml")
     ca_file = one("cacert")
     verify = entry.get("verify", True)
     return Cloud(

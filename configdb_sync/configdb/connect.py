@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from configdb_sync.configdb import tokens, urls
@@ -53,7 +52,7 @@ def connect(
     exchange: Exchange
     source: tokens.TokenSource | None = None
     if where == EMBEDDED:
-        exchange = _embedded(database_url)
+        exchange = _embedded(database_url, workers)
     elif where == CATALOG:
         from configdb_sync.configdb import catalog
 
@@ -108,11 +107,11 @@ def _http(
     return HttpExchange(base, limits=limits, workers=workers, ca_file=ca_file, insecure=insecure)
 
 
-def _embedded(database_url: str | None) -> InProcessExchange:
+def _embedded(database_url: str | None, workers: int) -> InProcessExchange:
     if database_url is None:
-        raise SettingsError(
-            "the embedded ConfigDB needs a database", way_out="see --configdb-database and --state"
-        )
+        raise SettingsError("the embedded ConfigDB needs a database", way_out="see --configdb-database and --state")
     # Only here the client knows of the server, and only when it is to be in this process.
-    application = import_module("configdb_sync.configdb.server").create_app(database_url)
-    return InProcessExchange(application, getattr(application, "close", None))
+    from configdb_sync.configdb.server import access, app
+
+    application = app.create_app(database_url, access=access.OpenAccess(), connections=workers)
+    return InProcessExchange(application, application.close)

@@ -68,9 +68,7 @@ class HttpExchange:
         ).prepare()
         timeout = (self._limits.connect, self._limits.read)
         try:
-            with self._session.send(
-                prepared, timeout=timeout, allow_redirects=False, **self._options
-            ) as response:
+            with self._session.send(prepared, timeout=timeout, allow_redirects=False, **self._options) as response:
                 return Answer(response.status_code, _headers(response.headers), self._body(response))
         except requests.exceptions.SSLError as error:
             raise TLSError(
@@ -78,9 +76,7 @@ class HttpExchange:
                 way_out="name the authority that signed it with --configdb-ca FILE",
             ) from None
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader) as error:
-            raise UnexpectedAnswerError(
-                f"{self._base}: the request can't be made ({_reason(error)})"
-            ) from None
+            raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({_reason(error)})") from None
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise LostError(f"{self._base}: {_reason(error)}") from None
 

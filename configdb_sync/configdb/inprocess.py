@@ -30,9 +30,7 @@ class InProcessExchange:
         started: list[tuple[str, list[tuple[str, str]]]] = []
         written: list[bytes] = []
 
-        def start_response(
-            status: str, headers: list[tuple[str, str]], exc_info: Any = None
-        ) -> Callable[[bytes], Any]:
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], Any]:
             if exc_info is not None and started:
                 started.clear()
             started.append((status, headers))

@@ -65,9 +65,7 @@ def segment(text: str, what: str) -> str:
     if not text or text in {".", ".."}:
         raise SettingsError(f"{what} {text!r} can't stand in an address")
     if len(text) > NAME_LIMIT:
-        raise SettingsError(
-            f"{what} {text[:40]!r}... has {len(text)} characters, the server keeps {NAME_LIMIT}"
-        )
+        raise SettingsError(f"{what} {text[:40]!r}... has {len(text)} characters, the server keeps {NAME_LIMIT}")
     if "/" in text or "\0" in text:
         raise SettingsError(f"{what} {text!r} holds a character that no server takes there: '/' or NUL")
     try:
@@ -80,8 +78,7 @@ def level_path(levels: LevelPath) -> str:
     """Return ``nodes/46/`` for ``(("nodes", "46"),)`` and an empty text for the root; ``SettingsError`` as
     ``segment``."""
     return "".join(
-        f"{segment(name, 'the level')}/{segment(value, f'the value of level {name}:')}/"
-        for name, value in levels
+        f"{segment(name, 'the level')}/{segment(value, f'the value of level {name}:')}/" for name, value in levels
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.hiera import Rewrite, created_document
+from configdb_sync.hiera import Rewrite, created
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
@@ -150,9 +150,7 @@ class _NodeTask:
     def _remember(self, records: Mapping[str, Record]) -> None:
         known = {document.data_source: document.record for document in self.work.documents}
         blank = [name for name, record in records.items() if record == _BLANK]
-        changed = {
-            name: record for name, record in records.items() if name not in blank and record != known[name]
-        }
+        changed = {name: record for name, record in records.items() if name not in blank and record != known[name]}
         self.run.records.store(self.node, changed)
         self.run.records.forget(self.node, [name for name in blank if known[name] is not None])
 
@@ -193,7 +191,7 @@ class _NodeTask:
     def _rewritten(self, document: DocumentWork) -> Rewrite | None:
         decision = document.decision
         if decision.write is Write.CREATE:
-            return Rewrite(created_document(decision.target), {})
+            return Rewrite(created(decision.target), {})
         if decision.write is Write.REPLACE and document.document is not None:
             kept = {} if document.record is None else document.record.kept
             marks = {} if document.record is None else document.record.marks
@@ -217,9 +215,7 @@ class _NodeTask:
         """Take a document out of the steps that follow."""
         self.run.health.failed(error)
         file = document.path if isinstance(error, NodeFileError) or phase == "write" else None
-        self.problems.append(
-            error.located(node=self.node, file=file, data_source=document.data_source, phase=phase)
-        )
+        self.problems.append(error.located(node=self.node, file=file, data_source=document.data_source, phase=phase))
         self.alive.remove(document)
 
     def report(self) -> NodeReport:
@@ -267,9 +263,9 @@ def _marks(document: DocumentWork) -> Mapping[str, Json]:
 
 def _body(document: DocumentWork) -> bytes:
     values, file = document.decision.meant.values, document.document
-    if file is not None and len(values) == len(file.values):
-        if all(value is file.values.get(key) for key, value in values.items()) and list(values) == list(file.values):
-            return file.json_bytes()
+    unchanged = file is not None and list(values) == list(file.values)
+    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
+        return file.json_bytes()
     return dumps(dict(values)).encode("ascii")
 
 

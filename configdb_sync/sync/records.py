@@ -33,6 +33,15 @@ _RECORDS = sa.table(
     sa.column("run", sa.Text),
 )
 
+_NODES = sa.table(
+    "nodes",
+    sa.column("place", sa.Text),
+    sa.column("environment", sa.Integer),
+    sa.column("node", sa.Text),
+    sa.column("fqdn", sa.Text),
+    sa.column("run", sa.Text),
+)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -140,6 +149,30 @@ class Records:
             with self._engine.begin() as connection:
                 self._delete(connection, node, names)
 
+    def saw(self, names: Mapping[str, str]) -> None:
+        """Remember the FQDNs of nodes, by identity."""
+        here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
+        with self._engine.begin() as connection:
+            rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
+            known = {row.node: row.fqdn for row in rows}
+            new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
+            if not new:
+                return
+            connection.execute(sa.delete(_NODES).where(here, _NODES.c.node.in_(list(new))))
+            connection.execute(
+                sa.insert(_NODES),
+                [
+                    {
+                        "place": self._place,
+                        "environment": self._environment,
+                        "node": node,
+                        "fqdn": fqdn,
+                        "run": self._run,
+                    }
+                    for node, fqdn in new.items()
+                ],
+            )
+
     def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
         connection.execute(
             sa.delete(_RECORDS).where(self._here(), _RECORDS.c.node == node, _RECORDS.c.data_source.in_(list(names)))
@@ -152,3 +185,12 @@ class Records:
 def open_records(url: str) -> Engine:
     """Return the engine of the product's own database, its schema up to date."""
     return open_database(url, MIGRATIONS)
+
+
+def node_by_name(engine: Engine, environment: int, fqdn: str) -> set[str]:
+    """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
+    with reading(engine).connect() as connection:
+        rows = connection.execute(
+            sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
+        )
+        return {node for (node,) in rows}

@@ -1,0 +1,131 @@
+"""What the commands about single data sources are told: a place, a key, a value (U16)."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from configdb_sync import masking
+from configdb_sync.cli.options import Session, configdb_options
+from configdb_sync.configdb import changes, edits, typed
+from configdb_sync.configdb.changes import Place
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import Json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+comment_option = click.option("--comment", help="Why, for the history.")
+
+
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a place in ConfigDB."""
+
+    @click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
+    @click.option(
+        "--data-source",
+        "--resource",
+        "-r",
+        "data_source",
+        required=True,
+        metavar="NAME",
+        help="The data source.",
+    )
+    @click.option(
+        "--level",
+        "levels",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Where in the hierarchy: nodes=46 or nodes=<FQDN>; several: repeated, or with commas. Default: root.",
+    )
+    @click.option("--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that hold dots.')
+    @configdb_options
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        return command(*args, **options)
+
+    return wrapped
+
+
+def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a value, and the comment."""
+
+    @click.option("--value", "-v", help="The value. Not for secrets: others may see a command line.")
+    @click.option(
+        "--value-file",
+        type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+        help="A file that holds the value; - is standard input.",
+    )
+    @click.option("--type", "-t", "type_name", type=click.Choice(typed.TYPES), help="How the value is read.")
+    @click.option("--comment", help="Why, for the history.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        return command(*args, **options)
+
+    return wrapped
+
+
+def path(key: str | None) -> KeyPath | None:
+    """Return the path that ``--key`` names, None for the whole data source. Raises ``SettingsError``."""
+    return None if key is None else edits.parse_key(key)
+
+
+def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
+    """Return the path that ``--key`` names, or None for ``--all-keys``: one of the two must be given."""
+    if (key is None) != whole:
+        raise SettingsError(
+            "either --key or --all-keys must be given",
+            way_out=f"--all-keys takes all {what} of this level away",
+        )
+    return path(key)
+
+
+def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
+    """Return the place that the options name. Raises as ``changes.find`` and ``changes.parse_levels``."""
+
+    def identity(fqdn: str) -> str:
+        return session.identity_of(env, fqdn)
+
+    return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
+
+
+def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
+    """Return the value that the options give; a secret isn't taken from the command line
+    (``architecture.md``, Masking)."""
+    if value is not None and value_file is not None:
+        raise SettingsError("--value and --value-file exclude each other")
+    if type_name is None:
+        raise SettingsError("how the value is to be read isn't known", way_out=f"--type {'|'.join(typed.TYPES)}")
+    if value is None and value_file is None:
+        if type_name != "null":
+            raise SettingsError("there is no value", way_out="--value TEXT, --value-file FILE, or --value-file -")
+        return None
+    if value_file is not None:
+        text = _content(value_file)
+        return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
+    assert value is not None
+    found = typed.parse(value, type_name)
+    for leaf, content in typed.leaves(found, path or ()):
+        if masking.is_secret_path(leaf) and content is not None and not isinstance(content, bool):
+            raise SettingsError(
+                f"{edits.shown_key(leaf)} is a secret, and a command line can be seen by others",
+                way_out="give it by --value-file FILE, or --value-file - for standard input",
+            )
+    return found
+
+
+def _content(path: Path) -> str:
+    try:
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path} can't be read: {error.strerror}") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} isn't UTF-8 text") from None

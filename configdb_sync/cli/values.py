@@ -1,0 +1,174 @@
+"""The commands that show and change single data sources in ConfigDB: get, set, del, override, rm-override
+(U16)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from configdb_sync.cli import arguments
+from configdb_sync.cli.options import Session
+from configdb_sync.configdb import changes, edits, typed
+from configdb_sync.configdb.changes import Change, Place
+from configdb_sync.errors import SettingsError
+
+_SHOWN = 12
+
+
+@click.command("get")
+@arguments.place_options
+@click.option("--format", "-f", "form", type=click.Choice(typed.FORMATS), default="plain", show_default=True)
+@click.option("--show-lookup", "-s", is_flag=True, help="Show which level gave each key.")
+@click.option("--values", "kind", flag_value=changes.VALUES, help="The values of this level alone.")
+@click.option("--overrides", "kind", flag_value=changes.OVERRIDES, help="The overrides of this level alone.")
+def get_command(
+    session: Session,
+    *,
+    env: int,
+    data_source: str,
+    levels: tuple[str, ...],
+    key: str | None,
+    form: str,
+    show_lookup: bool,
+    kind: str | None,
+) -> None:
+    """Print a data source, or one key of it, as the nodes get it (values and overrides merged)."""
+    if show_lookup and kind is not None:
+        raise SettingsError("--show-lookup is about the merged data: not with --values or --overrides")
+    path = arguments.path(key)
+    with session.client() as client:
+        place = arguments.place(session, client, env, levels, data_source)
+        if show_lookup:
+            found = client.lookup(env, place.levels, place.definition)
+            if path is not None:
+                value = edits.get({name: pair[0] for name, pair in found.items()}, path)
+                found = {edits.shown_key(path): (value, found[path[0]][1])}
+            click.echo(typed.lookup_text(found, form))
+            return
+        if kind is None:
+            document = client.effective(env, place.levels, place.definition)
+        else:
+            document = changes.read(client, place, kind)
+        click.echo(typed.text(document if path is None else edits.get(document, path), form))
+
+
+@click.command("set")
+@arguments.place_options
+@arguments.value_options
+def set_command(
+    session: Session,
+    *,
+    env: int,
+    data_source: str,
+    levels: tuple[str, ...],
+    key: str | None,
+    value: str | None,
+    value_file: Path | None,
+    type_name: str | None,
+    comment: str | None,
+) -> None:
+    """Write a value, or a whole data source, at a level. For a node's own settings see override."""
+    path = arguments.path(key)
+    content = arguments.value(path, value, value_file, type_name)
+    with session.client(comment=comment) as client:
+        place = arguments.place(session, client, env, levels, data_source)
+        _report(changes.set_value(client, place, path, content), "set")
+    _warn_of_node(place)
+
+
+@click.command("del")
+@arguments.place_options
+@arguments.comment_option
+@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all values of this level away.")
+def del_command(
+    session: Session,
+    *,
+    env: int,
+    data_source: str,
+    levels: tuple[str, ...],
+    key: str | None,
+    comment: str | None,
+    whole: bool,
+) -> None:
+    """Take a value away at a level."""
+    path = arguments.one_or_all(key, whole=whole, what="values")
+    with session.client(comment=comment) as client:
+        place = arguments.place(session, client, env, levels, data_source)
+        _report(changes.delete_value(client, place, path), "taken away")
+    _warn_of_node(place)
+
+
+@click.command("override")
+@arguments.place_options
+@arguments.value_options
+def override_command(
+    session: Session,
+    *,
+    env: int,
+    data_source: str,
+    levels: tuple[str, ...],
+    key: str | None,
+    value: str | None,
+    value_file: Path | None,
+    type_name: str | None,
+    comment: str | None,
+) -> None:
+    """Override a key: the nodes below this level get this value instead of their own."""
+    path = arguments.path(key)
+    content = arguments.value(path, value, value_file, type_name)
+    with session.client(comment=comment) as client:
+        place = arguments.place(session, client, env, levels, data_source)
+        change = changes.override(client, place, path, content)
+    _report(change, "overridden")
+    if path is not None and len(path) > 1:
+        click.echo(f"The whole block {path[0]!r} is pinned as it is now: ConfigDB merges whole top-level keys.")
+    if not place.innermost:
+        click.echo(
+            "Note: a key that a level further in has too, as a value or an override, keeps that one.",
+            err=True,
+        )
+
+
+@click.command("rm-override")
+@arguments.place_options
+@arguments.comment_option
+@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all overrides of this level away.")
+def rm_override_command(
+    session: Session,
+    *,
+    env: int,
+    data_source: str,
+    levels: tuple[str, ...],
+    key: str | None,
+    comment: str | None,
+    whole: bool,
+) -> None:
+    """Take the override of a key away: the nodes get their own value back."""
+    path = arguments.one_or_all(key, whole=whole, what="overrides")
+    with session.client(comment=comment) as client:
+        place = arguments.place(session, client, env, levels, data_source)
+        _report(changes.free(client, place, path), "no longer overridden")
+
+
+COMMANDS = (get_command, set_command, del_command, override_command, rm_override_command)
+
+
+def _report(change: Change, verb: str) -> None:
+    place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
+    leaves = [edits.shown_key(leaf) for leaf in change.leaves]
+    if not leaves:
+        click.echo(f"{place}: nothing to do, it is so already.")
+        return
+    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    keys = ", ".join(leaves[:_SHOWN])
+    click.echo(f"{place}: {verb}: {keys}{more}. The nodes get it at the next `configdb-sync sync`.")
+
+
+def _warn_of_node(place: Place) -> None:
+    if place.innermost:
+        click.echo(
+            "Note: values at a node's level are the node's own, its next run replaces them. "
+            "To keep a value for a node use `configdb-sync override`.",
+            err=True,
+        )

@@ -1,0 +1,191 @@
+"""What a user's command does to one document: find it, change it, write it against its ETag (U16)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from configdb_sync.configdb import edits
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.faults import ConflictError, PreconditionError
+from configdb_sync.configdb.model import LevelPath, ServerKind
+from configdb_sync.errors import DocumentError, MissingError, SettingsError
+from configdb_sync.jsonvalues import Json, same
+
+VALUES = "values"
+OVERRIDES = "overrides"
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """One data source at one level of one environment. ``innermost``: it is the level of a single node."""
+
+    env: int
+    levels: LevelPath
+    data_source: str
+    definition: int
+    innermost: bool
+
+    @property
+    def level_text(self) -> str:
+        """``/`` or ``/nodes/46/``."""
+        return "/" + "".join(f"{name}/{value}/" for name, value in self.levels)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A document before and after a command; equal when there was nothing to do."""
+
+    place: Place
+    kind: str
+    before: dict[str, Json]
+    after: dict[str, Json]
+
+    @property
+    def leaves(self) -> list[KeyPath]:
+        """The keys that changed."""
+        return edits.changed_leaves(self.before, self.after)
+
+
+def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> Place:
+    """Return the place that a command names.
+
+    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a
+    beginning of the
+    environment's hierarchy; both say what there is.
+    """
+    environment = client.environment(env)
+    if environment is None:
+        raise MissingError(f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb")
+    inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
+    if inner is None:
+        raise SettingsError(
+            f"environment {env} has no level path {'/'.join(name for name, _ in levels)}",
+            way_out=f"its levels, outermost first: {', '.join(environment.levels) or 'none'}",
+        )
+    definitions = client.definitions(environment)
+    if data_source not in definitions:
+        raise MissingError(
+            f"environment {env} has no data source {data_source}",
+            way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
+        )
+    last = len(inner) == len(environment.levels) > 0
+    return Place(env, inner, data_source, definitions[data_source].id, innermost=last)
+
+
+def _ordered(hierarchy: Sequence[str], levels: LevelPath, *, trusted: bool) -> LevelPath | None:
+    """Return ``levels`` in the order of the hierarchy, None if they are no beginning of it.
+
+    ``trusted``: the server names its levels in their order; 0.1.0 doesn't (facts 7), there the user's order
+    stands.
+    """
+    given = dict(levels)
+    if not trusted:
+        return levels if given.keys() <= set(hierarchy) else None
+    begin = hierarchy[: len(given)]
+    return tuple((name, given[name]) for name in begin) if given.keys() == set(begin) else None
+
+
+def read(client: ConfigDBClient, place: Place, kind: str) -> dict[str, Json]:
+    """Return the raw document of a place; ``kind`` is ``VALUES`` or ``OVERRIDES``."""
+    return client.tagged(place.env, place.levels, place.definition, kind)[0]
+
+
+def above(client: ConfigDBClient, place: Place) -> dict[str, Json]:
+    """Return what a place inherits: the effective data of the level over it, ``{}`` over the root."""
+    return client.effective(place.env, place.levels[:-1], place.definition) if place.levels else {}
+
+
+def set_value(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
+    """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
+    beneath = above(client, place) if path and len(path) > 1 else {}
+    return _edit(client, place, VALUES, _putting(path, value, beneath))
+
+
+def delete_value(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
+    """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
+    return _edit(client, place, VALUES, lambda document: {} if path is None else edits.drop(document, path))
+
+
+def override(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
+    """Override a key, or write the whole document of overrides if ``path`` is None.
+
+    Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors
+    of ``edits.put``.
+    """
+    needed = path is not None and len(path) > 1
+    beneath = client.effective(place.env, place.levels, place.definition) if needed else {}
+    return _edit(client, place, OVERRIDES, _putting(path, value, beneath))
+
+
+def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
+    """Take the override of a key away, or all of the place's if ``path`` is None. Raises
+    ``edits.NotOverriddenError``."""
+    if path is None:
+        return _edit(client, place, OVERRIDES, _emptied)
+    beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
+    return _edit(client, place, OVERRIDES, lambda document: edits.free(document, beneath, path))
+
+
+def _emptied(document: dict[str, Json]) -> dict[str, Json]:
+    if not document:
+        raise edits.NotOverriddenError("nothing is overridden there")
+    return {}
+
+
+def _putting(
+    path: KeyPath | None, value: Json, beneath: dict[str, Json]
+) -> Callable[[dict[str, Json]], dict[str, Json]]:
+    if path is not None:
+        return lambda document: edits.put(document, beneath, path, value)
+    if not isinstance(value, dict):
+        raise DocumentError(
+            "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"
+        )
+    return lambda _: value
+
+
+def _edit(
+    client: ConfigDBClient, place: Place, kind: str, make: Callable[[dict[str, Json]], dict[str, Json]]
+) -> Change:
+    """Read, change, write; again from the start while others write in between, where the server can tell
+    (ETag)."""
+    put = client.put_values if kind == VALUES else client.put_overrides
+    sent: Change | None = None
+    for _ in range(_ATTEMPTS):
+        before, etag = client.tagged(place.env, place.levels, place.definition, kind)
+        if sent is not None and same(before, sent.after):
+            return sent  # refused the second time because the first, whose answer was lost, was carried out
+        change = Change(place, kind, before, make(before))
+        if same(change.before, change.after):
+            return change
+        try:
+            put(place.env, place.levels, place.definition, change.after, if_match=etag)
+        except PreconditionError:
+            sent = change
+            continue
+        return change
+    raise ConflictError(
+        f"others change the {kind} of {place.data_source} at {place.level_text} all the time; nothing was written",
+        way_out="run the command again",
+    )
+
+
+def parse_levels(texts: Sequence[str], resolve: Callable[[str], str]) -> LevelPath:
+    """Return the level path of ``nodes=46`` texts, each of which may list several, separated by commas.
+
+    A value of the level ``nodes`` that is no number is a node's FQDN: ``resolve`` gives its identity. Raises
+    ``SettingsError``
+    for a text without ``=``, and for a level named twice.
+    """
+    found: dict[str, str] = {}
+    for item in (item.strip() for text in texts for item in text.split(",")):
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            raise SettingsError(f"level {item!r} isn't of the form NAME=VALUE", way_out="like --level nodes=46")
+        if name in found:
+            raise SettingsError(f"level {name} is given twice", way_out="one command works at one place")
+        found[name] = resolve(value) if name == "nodes" and not value.isdigit() else value
+    return tuple(found.items())

@@ -1,0 +1,164 @@
+"""Values as a user types and reads them: text with a named type in, text in a named format out (U16).
+Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import yaml
+
+from configdb_sync import jsonvalues
+from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import Json
+
+FORMATS = ("plain", "json", "yaml")
+
+
+def _int(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,4000}", text.strip(), re.ASCII):
+        raise ValueError("not a whole number")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text.strip(), re.ASCII):
+        raise ValueError("not a decimal number")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("out of range")
+    return number
+
+
+def _bool(text: str) -> bool:
+    try:
+        return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError("neither true, false, 1 nor 0") from None
+
+
+def _str(text: str) -> str:
+    return text
+
+
+def _null(text: str) -> None:
+    if text.strip() not in {"", "null"}:
+        raise ValueError("null takes no value")
+
+
+def _yaml(text: str) -> Json:
+    try:
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe ones
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError(f"not YAML{f', line {mark.line + 1}' if mark else ''}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    jsonvalues.check_depth(value)
+    if not all(map(_is_json, _nodes(value))):
+        raise ValueError(
+            "it holds what JSON doesn't: dates, binary data, keys that aren't text, or numbers that are none"
+        )
+    return value
+
+
+_READERS: Mapping[str, Callable[[str], Json]] = {
+    "null": _null,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "bool": _bool,
+    "json": jsonvalues.loads,
+    "yaml": _yaml,
+}
+TYPES = tuple(_READERS)
+
+
+def parse(text: str, kind: str) -> Json:
+    """Return the value of ``text`` read as ``kind`` (one of ``TYPES``).
+
+    Raises ``SettingsError``, whose text doesn't show the value.
+    """
+    try:
+        return _READERS[kind](text)
+    except json.JSONDecodeError as error:
+        reason = f"not JSON, line {error.lineno}, column {error.colno}"
+    except ValueError as error:
+        reason = str(error)
+    raise SettingsError(f"the value can't be read as {kind}: {reason}", way_out="see --type")
+
+
+def text(value: Json, form: str) -> str:
+    """Return the text of ``value`` in a format of ``FORMATS``; plain is a text as it is, and JSON of all
+    else."""
+    if form == "yaml":
+        return (
+            yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
+            .removesuffix("...\n")
+            .removesuffix("\n")
+        )
+    if form == "plain" and isinstance(value, str) and _encodable(value):
+        return value
+    found = json.dumps(value, indent=2, ensure_ascii=False)
+    return found if _encodable(found) else json.dumps(value, indent=2)
+
+
+def lookup_text(found: Mapping[str, tuple[Json, str]], form: str) -> str:
+    """Return the text of keys, their values and the levels that gave them; plain is one line a key."""
+    if form != "plain":
+        return text({key: list(pair) for key, pair in found.items()}, form)
+    return "\n".join(f"{level}\t{key}\t{_line(value)}" for key, (value, level) in found.items())
+
+
+def leaves(value: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Yield each leaf of mappings and lists with its path."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from leaves(child, (*path, key))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from leaves(child, (*path, str(index)))
+    else:
+        yield path, value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a value that stands twice twice: anchors help no reader."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Return True."""
+        del data
+        return True
+
+
+def _line(value: Json) -> str:
+    found = json.dumps(value, ensure_ascii=False)
+    return found if _encodable(found) else json.dumps(value)
+
+
+def _encodable(found: str) -> bool:
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _nodes(value: Json) -> Iterator[Json]:
+    yield value
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if not isinstance(key, str):
+                yield {key}  # a set is no JSON
+            yield from _nodes(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _nodes(child)
+
+
+def _is_json(value: Json) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, (bool, int, str, list, dict))
