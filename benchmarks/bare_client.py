@@ -21,7 +21,7 @@ def main() -> None:
     """Do what the arguments say."""
     trees, recorded, url, token_file, parallel = sys.argv[1:]
     for path in sorted(Path(trees).glob("node-*/etc/hiera/**/*.yaml")):
-        yaml.load(path.read_bytes(), yaml.CSafeLoader)  # noqa: S506 the floor is this very loader
+        yaml.load(path.read_bytes(), yaml.CSafeLoader)
     session = requests.Session()
     session.headers["X-Auth-Token"] = Path(token_file).read_text().strip()
     session.mount("http://", HTTPAdapter(pool_maxsize=int(parallel)))

@@ -32,7 +32,8 @@ class Database:
     def __init__(self, url: str, *, connections: int = 8) -> None:
         """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file."""
         self.url = _parsed(url)
-        self.postgresql = self.url.get_backend_name() == "postgresql"
+        self.dialect = self.url.get_backend_name()
+        self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, connections)
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
 
