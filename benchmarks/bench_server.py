@@ -60,6 +60,11 @@ def document(size: int) -> dict[str, Any]:
     return whole
 
 
+def text(size: int) -> bytes:
+    """Return that as compact JSON, as the product's own client sends it."""
+    return json.dumps(document(size), separators=(",", ":")).encode()
+
+
 class Peer:
     """A running server with environments 1 (``NODES`` nodes) and 2 (``MANY``, if filled)."""
 
@@ -81,7 +86,7 @@ class Peer:
 
     def fill(self, environment: int, count: int, name: str, size: int) -> None:
         """Put one document at each of so many nodes."""
-        body = json.dumps(document(size), separators=(",", ":")).encode()
+        body = text(size)
         for path in self.paths(environment, count, name):
             answer = self._session.put(
                 self._url(path), data=body, headers={"Content-Type": "application/json"}, timeout=60
@@ -94,9 +99,7 @@ class Peer:
 
     def put(self, name: str, size: int) -> Shape:
         """Return requests that change documents of environment 1."""
-        return Shape(
-            "PUT", self.paths(1, NODES, name), json.dumps(document(size), separators=(",", ":")).encode(), self.headers
-        )
+        return Shape("PUT", self.paths(1, NODES, name), text(size), self.headers)
 
     def get(self, name: str, environment: int = 1, count: int = NODES) -> Shape:
         """Return requests for effective data."""
