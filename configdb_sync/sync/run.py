@@ -7,10 +7,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy.engine import Engine
-
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
@@ -45,7 +44,7 @@ class Run:
     identity: str
     client: ConfigDBClient
     nodes: Nodes
-    database: Engine
+    database: Database
     masker: Masker
     options: RunOptions
     progress: Progress
