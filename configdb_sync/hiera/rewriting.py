@@ -119,7 +119,7 @@ def rewritten(
     if found is None:
         style = layout.style if layout is not None else Style()
         return Rewrite(_written_whole(task, replace(style, newline="\n")), {WHOLE: _text(own.raw)})
-    if WHOLE in kept or WHOLE in found.kept or _removes(base, target):
+    if WHOLE in kept or WHOLE in found.kept or not _goes_back(found, own.raw):
         return Rewrite(found.raw, {WHOLE: _text(own.raw)})
     return found
 
@@ -127,18 +127,27 @@ def rewritten(
 def _own(read: Read, raw: bytes, kept: Mapping[str, str]) -> Document | None:
     """Return the document as the node wrote it, None where the kept texts don't give one."""
     try:
-        if WHOLE in kept:
-            return read(kept[WHOLE].encode("utf-8"))
-        if not kept:
-            return read(raw)
-        layout = _layout(raw)
-        if layout is None:
-            return None
-        for key, text in kept.items():
-            layout = _put_back(layout, key, text)
-        return read(layout.text().encode("utf-8"))
+        text = kept[WHOLE] if WHOLE in kept else _restored(raw, kept)
+        return None if text is None else read(text.encode("utf-8"))
     except (DocumentError, UnicodeEncodeError):
         return None
+
+
+def _restored(raw: bytes, kept: Mapping[str, str]) -> str | None:
+    """Return the file's text with the kept ones put back, None where its keys can't be told apart."""
+    if not kept:
+        return _text(raw)
+    layout = _layout(raw)
+    if layout is None:
+        return None
+    for key, text in kept.items():
+        layout = _put_back(layout, key, text)
+    return layout.text()
+
+
+def _goes_back(result: Rewrite, own: bytes) -> bool:
+    restored = _restored(result.raw, result.kept)
+    return restored is not None and restored.encode("utf-8", "replace") == own
 
 
 def _put_back(layout: Layout, key: str, text: str) -> Layout:
@@ -181,8 +190,7 @@ def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None)
     for key in _in_order(appended, task.present):
         result = result.appended(key, appended[key])
     raw = result.text().encode("utf-8")
-    rendered = {*changed, *kept}
-    return Rewrite(raw, kept) if result.places and _reads_as(task, raw, base, rendered) else None
+    return Rewrite(raw, kept) if result.places and _reads_as(task, raw, base, {*changed, *kept}) else None
 
 
 def _present_text(task: _Task, key: str, layout: Layout, present: Layout | None) -> str | None:
@@ -211,10 +219,6 @@ def _users(layout: Layout, changed: set[int]) -> list[int]:
 def _in_order(appended: dict[str, str], present: Document | None) -> list[str]:
     before = [key for key in present.values if key in appended] if present is not None else []
     return before + [key for key in appended if key not in before]
-
-
-def _removes(base: Document, target: Mapping[str, Json]) -> bool:
-    return any(key not in target for key in base.values)
 
 
 def _written_whole(task: _Task, style: Style) -> bytes:

@@ -74,9 +74,9 @@ class _Survey:
         if "\r" in self.text.replace("\r\n", ""):
             raise _NoLinesError
         self._walk()
-        following = [found.start for found in self.found[1:]] + [self.tail]
-        places = [self._place(found, stop) for found, stop in zip(self.found, following, strict=True)]
-        head = self.text[: self.found[0].start if self.found else self.tail]
+        starts = [*(found.start for found in self.found), self.tail]
+        places = [self._place(found, stop) for found, stop in zip(self.found, starts[1:], strict=True)]
+        head = self.text[: starts[0]]
         newline = "\r\n" if "\r\n" in self.text else "\n"
         style = Style(step=self.step or 2, dash=self.dash or 0, newline=newline)
         return Layout(bom + head, tuple(places), self.text[self.tail :], self.column or 0, style)
@@ -125,7 +125,7 @@ class _Survey:
 
     def _root(self, event: Any) -> None:
         if isinstance(event, MAPPING):
-            if event.flow_style or event.anchor is not None:
+            if event.flow_style:
                 raise _NoLinesError
         elif not isinstance(event, SCALAR) or event.value:
             raise _NoLinesError
