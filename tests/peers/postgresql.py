@@ -93,8 +93,6 @@ def _run(command: list[str | Path], *, owner: bool = False) -> None:
     if owner and os.geteuid() == 0:
         words = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *words]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=2 * START, check=False, env=environ, cwd="/"
-    )
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * START, check=False, env=environ, cwd="/")
     if done.returncode:
         raise RuntimeError(f"{Path(words[-1]).name}: {' '.join(words)}: {done.stderr[-1000:]}")
