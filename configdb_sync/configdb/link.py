@@ -88,6 +88,7 @@ class Link:
 
 
 def json_body(document: dict[str, Json]) -> bytes:
+    """Return the JSON text of an object; ``DocumentError`` for anything else, and for what JSON can't carry."""
     if not isinstance(document, dict):
         raise DocumentError("a document for ConfigDB must be a mapping")
     try:
