@@ -55,6 +55,10 @@ class Catalog:
         """Whether the environment is in ConfigDB by now."""
         return self._environment is not None
 
+    def reaches(self, levels: LevelPath) -> bool:
+        """Whether the environment has all these levels by now; nothing is stored below the last that it has."""
+        return self._environment is not None and len(levels) <= len(self._environment.levels)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The data sources that the environment has by now."""
@@ -124,7 +128,7 @@ class Catalog:
         return tuple(self._level(levels[:depth], definition) for depth in range(len(levels)))
 
     def _level(self, levels: LevelPath, definition: int) -> Level:
-        if self._absent_at_start:
+        if self._absent_at_start or not self.reaches(levels):
             return {}, {}
         with self._lock:
             if levels not in self._etags:

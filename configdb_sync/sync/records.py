@@ -154,7 +154,7 @@ class Records:
         here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
         with self._engine.begin() as connection:
             rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
-            known = {node: fqdn for node, fqdn in rows}
+            known = {row.node: row.fqdn for row in rows}
             new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
             if not new:
                 return

@@ -21,7 +21,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
-    idle = [node for node in plan.nodes if not _worth_showing(node)]
+    idle = [node for node in plan.nodes if not _worth_showing(node) and not node.problems]
     for node in plan.nodes:
         if _worth_showing(node):
             yield ""
@@ -45,9 +45,9 @@ def report_lines(report: Report) -> Iterator[str]:
         f" in {report.seconds:.1f} s"
     )
     yield from _environment(report.change, "created", "added")
-    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan, node)]
+    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan) and not node.problems]
     for node in report.nodes:
-        if _worth_showing(node.plan, node):
+        if _worth_showing(node.plan):
             yield ""
             yield _title(node.plan)
             for change in node.plan.changes:
@@ -91,8 +91,8 @@ def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator
         yield f"ConfigDB: {adds} data sources {names} (component {change.component})"
 
 
-def _worth_showing(node: NodePlan, report: NodeReport | None = None) -> bool:
-    return bool(node.changes or node.problems or node.notes or node.undeclared or (report and report.problems))
+def _worth_showing(node: NodePlan) -> bool:
+    return bool(node.changes or node.notes or node.undeclared)
 
 
 def _title(node: NodePlan) -> str:

@@ -23,11 +23,21 @@ _TABLE = "configdb_schema"
 _LOCK = 0x636F6E66  # any number, the same in all processes
 
 
-def migrate(database: Database) -> None:
-    """Make or bring up to date all tables.
+def opened(url: str, *, connections: int = 8) -> Database:
+    """Return the database at a URL, its tables made or brought up to date.
 
-    Raises ``StateError`` if the database can't be reached or was made by a newer version.
+    Raises ``StateError`` if it can't be reached or was made by a newer version.
     """
+    database = Database(url, connections=connections)
+    try:
+        _migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _migrate(database: Database) -> None:
     try:
         if _present(database) == HEAD:
             return
