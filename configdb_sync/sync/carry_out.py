@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from configdb_sync import failpoints
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
@@ -41,6 +42,7 @@ class Executor:
         task.upload()
         task.verify()
         task.write()
+        failpoints.here("node-done")
         return task.report()
 
 
@@ -80,6 +82,7 @@ class _NodeTask:
         if any(document.change for document in self.alive) or not self.run.catalog.exists:
             try:
                 self.run.catalog.ensure(self.work.data_sources)
+                failpoints.here("environment-made")
             except ProductError as error:
                 self._failed_all(error)
                 return
@@ -93,9 +96,11 @@ class _NodeTask:
         refusal = self.run.catalog.refusal(document.data_source)
         if refusal is not None:
             raise refusal
+        failpoints.here("before-upload")
         self.run.client.put_values(
             self.run.options.environment, self.work.levels, self._definition(document), _body(document)
         )
+        failpoints.here("after-upload")
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)
@@ -136,16 +141,21 @@ class _NodeTask:
         for document in self.alive.copy():
             with _Guard(self, document, "write"):
                 prepared[document.data_source] = self._prepare(document)
+        failpoints.here("before-record")
         self._remember({name: found.pending for name, found in prepared.items()})
+        failpoints.here("after-record")
         done: dict[str, Record] = {}
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
                 with _Guard(self, document, "write"):
+                    failpoints.here("before-write")
                     self._write(document, found.content)
+                    failpoints.here("after-write")
                     self.written.append(document.data_source)
                     done[document.data_source] = found.done
         self._remember(done)
+        failpoints.here("after-confirm")
 
     def _remember(self, records: Mapping[str, Record]) -> None:
         known = {document.data_source: document.record for document in self.work.documents}
