@@ -57,9 +57,7 @@ class Masker:
 
     def _shown(self, value: Json, *, secret: bool) -> Json:
         if isinstance(value, dict):
-            return {
-                key: self._shown(child, secret=secret or is_secret_name(key)) for key, child in value.items()
-            }
+            return {key: self._shown(child, secret=secret or is_secret_name(key)) for key, child in value.items()}
         if isinstance(value, list):
             return [self._shown(child, secret=secret) for child in value]
         if value is None or isinstance(value, bool):

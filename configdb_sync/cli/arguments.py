@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from configdb_sync import masking
-from configdb_sync.cli.options import configdb_options
+from configdb_sync.cli.options import Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
 from configdb_sync.configdb.changes import Place
 from configdb_sync.configdb.client import ConfigDBClient
@@ -86,9 +86,13 @@ def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
     return path(key)
 
 
-def place(client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
+def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
     """Return the place that the options name. Raises as ``changes.find`` and ``changes.parse_levels``."""
-    return changes.find(client, env, changes.parse_levels(levels, _identity), data_source)
+
+    def identity(fqdn: str) -> str:
+        return session.identity_of(env, fqdn)
+
+    return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
@@ -125,8 +129,3 @@ def _content(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SettingsError(f"{path} isn't UTF-8 text") from None
-
-
-def _identity(node: str) -> str:
-    """Return the identity of the node with this FQDN; only Nailgun knows it (U4)."""
-    raise SettingsError(f"node {node!r} isn't known by name here", way_out="give its id, like --level nodes=46")

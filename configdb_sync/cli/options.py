@@ -1,11 +1,10 @@
-"""Options that mean the same in every command."""
+"""Options that mean the same in every command, and what they are made into (``architecture.md``, Settings)."""
 
 from __future__ import annotations
 
 import functools
 import getpass
 import os
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,51 +12,152 @@ from typing import Any, TypeVar
 
 import click
 
-from configdb_sync import state
+from configdb_sync.clock import new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.connect import EMBEDDED, connect
+from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
+from configdb_sync.errors import SettingsError
+from configdb_sync.masking import Masker
+from configdb_sync.settings import Settings, read_settings
+from configdb_sync.state import State, locate, open_state
+from configdb_sync.sync.records import node_by_name, open_records
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Callable[[F], F]] = {
+    "configdb": click.option(
+        "--configdb",
+        metavar="embedded|URL|catalog",
+        help="Where ConfigDB is: in this process (default), at an address, or as Keystone's catalog says.",
+    ),
+    "configdb_database": click.option(
+        "--configdb-database",
+        metavar="URL",
+        help="The embedded ConfigDB's database (default: in the state folder).",
+    ),
+    "configdb_token_file": click.option(
+        "--configdb-token-file", metavar="FILE", help="File with the token for a ConfigDB at an address."
+    ),
+    "configdb_ca": click.option("--configdb-ca", metavar="FILE", help="Certificates to trust for ConfigDB."),
+    "configdb_insecure": click.option(
+        "--configdb-insecure", is_flag=True, default=None, help="Don't verify ConfigDB's certificate."
+    ),
+    "database": click.option(
+        "--database", metavar="URL", help="The product's own database (default: a file in the state folder)."
+    ),
+    "state": click.option("--state", metavar="DIR", help="Folder for databases, token and locks (mode 0700)."),
+    "tenant": click.option("--tenant", metavar="ID", help="Tenant that owns new environments (default: admin)."),
+    "levels": click.option(
+        "--levels", metavar="NAME=TEMPLATE,...", help="Hierarchy levels, outermost first (default: nodes=%{uid})."
+    ),
+    "data_sources": click.option(
+        "--data-sources", metavar="LIST", help="Data sources that add to the default list; -NAME takes one out."
+    ),
+    "parallel": click.option("--parallel", metavar="N", help="Nodes worked on at once (default: 4)."),
+    "unsafe_share": click.option(
+        "--unsafe-share", metavar="SHARE", help="Share of its keys that a document may lose in one run (default: 0.5)."
+    ),
+    "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
+}
+
+CONNECTION = (
+    "database",
+    "configdb",
+    "configdb_database",
+    "configdb_token_file",
+    "configdb_ca",
+    "configdb_insecure",
+    "state",
+)
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share")
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with."""
+    """What a command works with: its settings, and the things made from them when first asked for."""
 
-    configdb: str
-    state_folder: str | None
-    configdb_database: str | None
-    token_file: Path | None
-    run: str = field(default_factory=lambda: f"req-{uuid.uuid4()}")
+    settings: Settings
+    run: str = field(default_factory=new_run_id)
+
+    @functools.cached_property
+    def state(self) -> State:
+        """The state folder, made if it isn't there."""
+        return open_state(locate(self.settings.state, os.environ, root=os.geteuid() == 0))
+
+    @functools.cached_property
+    def masker(self) -> Masker:
+        """Shows values without secrets."""
+        return Masker(self.state.mask_key())
+
+    @property
+    def configdb_database(self) -> str:
+        """URL of the embedded ConfigDB's database."""
+        return self.settings.configdb_database or self.state.configdb_database_url
+
+    @property
+    def database(self) -> str:
+        """URL of the product's own database."""
+        return self.settings.database or self.state.database_url
+
+    def identity_of(self, environment: int, fqdn: str) -> str:
+        """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
+        database = open_records(self.database)
+        try:
+            found = sorted(node_by_name(database, environment, fqdn))
+        finally:
+            database.close()
+        if len(found) != 1:
+            known = f"nodes {' and '.join(found)} had it" if found else "no run has seen a node of that name"
+            raise SettingsError(
+                f"the name {fqdn!r} doesn't tell a node: {known}", way_out="give its id: --level nodes=46"
+            )
+        return found[0]
 
     def client(self, *, comment: str | None = None) -> ConfigDBClient:
-        """Return a client that writes in the local user's name. Raises as ``connect`` does."""
-        database_url = self.configdb_database
-        if self.configdb == EMBEDDED and database_url is None:
-            folder = state.locate(self.state_folder, os.environ, root=os.geteuid() == 0)
-            database_url = state.open_state(folder).configdb_database_url
-        writer = Writer(self.run, getpass.getuser(), comment)
-        return connect(self.configdb, database_url=database_url, token_file=self.token_file, writer=writer)
+        """Return a client of the ConfigDB that the settings name."""
+        settings = self.settings
+        return connect(
+            settings.configdb,
+            database_url=self.configdb_database if settings.configdb == "embedded" else None,
+            token_file=settings.configdb_token_file,
+            writer=Writer(run=self.run, author=_user(), comment=comment),
+            workers=settings.parallel,
+            ca_file=settings.configdb_ca,
+            insecure=settings.configdb_insecure,
+        )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.geteuid()}"
+
+
+def settings_options(*names: str) -> Callable[[F], F]:
+    """Give a command the named settings' options and ``--settings``; it gets a ``Session`` as its first argument."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapped(*args: Any, settings_file: str | None, **kwargs: Any) -> Any:
+            flags = {name: kwargs.pop(name) for name in names}
+            file = settings_file or os.environ.get("CONFIGDB_SYNC_SETTINGS")
+            settings = read_settings(flags, os.environ, Path(file) if file else None)
+            return command(Session(settings), *args, **kwargs)
+
+        decorated: Any = click.option(
+            "--settings",
+            "settings_file",
+            metavar="FILE",
+            help="Settings file of mode 0600 (default: /etc/configdb-sync/settings.yaml).",
+        )(wrapped)
+        for name in reversed(names):
+            decorated = _OPTIONS[name](decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
 
 
 def configdb_options(command: F) -> F:
-    """Give a command what it needs to reach ConfigDB: a ``Session`` as its first argument."""
-
-    @click.option("--configdb", default=EMBEDDED, metavar="embedded|URL|catalog")
-    @click.option("--state", metavar="DIR")
-    @click.option("--configdb-database", metavar="URL")
-    @click.option("--configdb-token-file", metavar="FILE")
-    @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        configdb: str,
-        state: str | None,
-        configdb_database: str | None,
-        configdb_token_file: str | None,
-        **options: Any,
-    ) -> Any:
-        token_file = Path(configdb_token_file) if configdb_token_file else None
-        return command(Session(configdb, state, configdb_database, token_file), *args, **options)
-
-    return wrapped  # type: ignore[return-value]
+    """Give a command what it needs to reach ConfigDB."""
+    return settings_options(*CONNECTION)(command)

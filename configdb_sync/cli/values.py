@@ -37,7 +37,7 @@ def get_command(
         raise SettingsError("--show-lookup is about the merged data: not with --values or --overrides")
     path = arguments.path(key)
     with session.client() as client:
-        place = arguments.place(client, env, levels, data_source)
+        place = arguments.place(session, client, env, levels, data_source)
         if show_lookup:
             found = client.lookup(env, place.levels, place.definition)
             if path is not None:
@@ -71,7 +71,7 @@ def set_command(
     path = arguments.path(key)
     content = arguments.value(path, value, value_file, type_name)
     with session.client(comment=comment) as client:
-        place = arguments.place(client, env, levels, data_source)
+        place = arguments.place(session, client, env, levels, data_source)
         _report(changes.set_value(client, place, path, content), "set")
     _warn_of_node(place)
 
@@ -93,7 +93,7 @@ def del_command(
     """Take a value away at a level."""
     path = arguments.one_or_all(key, whole=whole, what="values")
     with session.client(comment=comment) as client:
-        place = arguments.place(client, env, levels, data_source)
+        place = arguments.place(session, client, env, levels, data_source)
         _report(changes.delete_value(client, place, path), "taken away")
     _warn_of_node(place)
 
@@ -117,7 +117,7 @@ def override_command(
     path = arguments.path(key)
     content = arguments.value(path, value, value_file, type_name)
     with session.client(comment=comment) as client:
-        place = arguments.place(client, env, levels, data_source)
+        place = arguments.place(session, client, env, levels, data_source)
         change = changes.override(client, place, path, content)
     _report(change, "overridden")
     if path is not None and len(path) > 1:
@@ -146,7 +146,7 @@ def rm_override_command(
     """Take the override of a key away: the nodes get their own value back."""
     path = arguments.one_or_all(key, whole=whole, what="overrides")
     with session.client(comment=comment) as client:
-        place = arguments.place(client, env, levels, data_source)
+        place = arguments.place(session, client, env, levels, data_source)
         _report(changes.free(client, place, path), "no longer overridden")
 
 

@@ -1,1 +1,5 @@
 """Hiera's files: documents as Ruby reads them, and which data source a file is. Knows no network, no database."""
+
+from configdb_sync.hiera.documents import HieraDocument, Reader, Rewrite, created
+
+__all__ = ["HieraDocument", "Reader", "Rewrite", "created"]

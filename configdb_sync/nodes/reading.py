@@ -18,9 +18,7 @@ def open_regular(place: Place) -> int:
     Raises ``NodeFileError`` (without node and file) if nothing or something else is there, OSError otherwise.
     """
     if place.found is None:
-        raise NodeFileError(
-            f"is a link to {place.target}, which isn't there" if place.linked else "is not there"
-        )
+        raise NodeFileError(f"is a link to {place.target}, which isn't there" if place.linked else "is not there")
     if not place.regular:
         raise NodeFileError("is not a regular file")
     descriptor = os.open(place.name, OPEN_FILE, dir_fd=place.folder)
@@ -39,9 +37,7 @@ def read_whole(descriptor: int, limit: int) -> tuple[bytes, os.stat_result]:
     for _ in range(_TRIES):
         before = os.fstat(descriptor)
         if before.st_size > limit:
-            raise NodeFileError(
-                f"is larger than {limit} bytes", way_out="no settings file is; look what it is"
-            )
+            raise NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; look what it is")
         content = _read(descriptor, limit + 1)
         after = os.fstat(descriptor)
         if len(content) == after.st_size and _state(before) == _state(after):

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from configdb_sync import failpoints
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.hiera import Rewrite, created_document
+from configdb_sync.hiera import Rewrite, created
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
@@ -41,6 +42,7 @@ class Executor:
         task.upload()
         task.verify()
         task.write()
+        failpoints.here("node-done")
         return task.report()
 
 
@@ -80,6 +82,7 @@ class _NodeTask:
         if any(document.change for document in self.alive) or not self.run.catalog.exists:
             try:
                 self.run.catalog.ensure(self.work.data_sources)
+                failpoints.here("environment-made")
             except ProductError as error:
                 self._failed_all(error)
                 return
@@ -93,9 +96,11 @@ class _NodeTask:
         refusal = self.run.catalog.refusal(document.data_source)
         if refusal is not None:
             raise refusal
+        failpoints.here("before-upload")
         self.run.client.put_values(
             self.run.options.environment, self.work.levels, self._definition(document), _body(document)
         )
+        failpoints.here("after-upload")
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)
@@ -136,23 +141,26 @@ class _NodeTask:
         for document in self.alive.copy():
             with _Guard(self, document, "write"):
                 prepared[document.data_source] = self._prepare(document)
+        failpoints.here("before-record")
         self._remember({name: found.pending for name, found in prepared.items()})
+        failpoints.here("after-record")
         done: dict[str, Record] = {}
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
                 with _Guard(self, document, "write"):
+                    failpoints.here("before-write")
                     self._write(document, found.content)
+                    failpoints.here("after-write")
                     self.written.append(document.data_source)
                     done[document.data_source] = found.done
         self._remember(done)
+        failpoints.here("after-confirm")
 
     def _remember(self, records: Mapping[str, Record]) -> None:
         known = {document.data_source: document.record for document in self.work.documents}
         blank = [name for name, record in records.items() if record == _BLANK]
-        changed = {
-            name: record for name, record in records.items() if name not in blank and record != known[name]
-        }
+        changed = {name: record for name, record in records.items() if name not in blank and record != known[name]}
         self.run.records.store(self.node, changed)
         self.run.records.forget(self.node, [name for name in blank if known[name] is not None])
 
@@ -193,7 +201,7 @@ class _NodeTask:
     def _rewritten(self, document: DocumentWork) -> Rewrite | None:
         decision = document.decision
         if decision.write is Write.CREATE:
-            return Rewrite(created_document(decision.target), {})
+            return Rewrite(created(decision.target), {})
         if decision.write is Write.REPLACE and document.document is not None:
             kept = {} if document.record is None else document.record.kept
             marks = {} if document.record is None else document.record.marks
@@ -217,9 +225,7 @@ class _NodeTask:
         """Take a document out of the steps that follow."""
         self.run.health.failed(error)
         file = document.path if isinstance(error, NodeFileError) or phase == "write" else None
-        self.problems.append(
-            error.located(node=self.node, file=file, data_source=document.data_source, phase=phase)
-        )
+        self.problems.append(error.located(node=self.node, file=file, data_source=document.data_source, phase=phase))
         self.alive.remove(document)
 
     def report(self) -> NodeReport:
@@ -267,9 +273,9 @@ def _marks(document: DocumentWork) -> Mapping[str, Json]:
 
 def _body(document: DocumentWork) -> bytes:
     values, file = document.decision.meant.values, document.document
-    if file is not None and len(values) == len(file.values):
-        if all(value is file.values.get(key) for key, value in values.items()) and list(values) == list(file.values):
-            return file.json_bytes()
+    unchanged = file is not None and list(values) == list(file.values)
+    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
+        return file.json_bytes()
     return dumps(dict(values)).encode("ascii")
 
 

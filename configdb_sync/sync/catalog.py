@@ -35,7 +35,7 @@ class Catalog:
     def look(self) -> None:
         """Read the environment.
 
-        Raises ``EnvironmentMismatchError`` if it has other levels than the settings say, ``ConfigDBError`` as the client.
+        Raises ``EnvironmentMismatchError`` if it has levels that the settings don't know; ``ConfigDBError``.
         """
         self._environment = self._client.environment(self._number)
         self._absent_at_start = self._environment is None
@@ -54,6 +54,15 @@ class Catalog:
     def exists(self) -> bool:
         """Whether the environment is in ConfigDB by now."""
         return self._environment is not None
+
+    def reaches(self, levels: LevelPath) -> bool:
+        """Whether the environment has all these levels by now; nothing is stored below the last that it has."""
+        return self._environment is not None and len(levels) <= len(self._environment.levels)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The data sources that the environment has by now."""
+        return tuple(self._definitions)
 
     def definition(self, data_source: str) -> int | None:
         """Return the id of a data source's resource definition, None if the environment has none of that name."""
@@ -76,9 +85,7 @@ class Catalog:
         What the server can't add is remembered: ``refusal`` tells. Raises ``ConfigDBError`` as the client.
         """
         with self._lock:
-            missing = [
-                name for name in data_sources if name not in self._definitions and name not in self._refused
-            ]
+            missing = [name for name in data_sources if name not in self._definitions and name not in self._refused]
             if self._environment is None:
                 self._create(missing)
             elif len(self._environment.levels) < len(self._levels):
@@ -121,7 +128,7 @@ class Catalog:
         return tuple(self._level(levels[:depth], definition) for depth in range(len(levels)))
 
     def _level(self, levels: LevelPath, definition: int) -> Level:
-        if self._absent_at_start:
+        if self._absent_at_start or not self.reaches(levels):
             return {}, {}
         with self._lock:
             if levels not in self._etags:

@@ -59,7 +59,7 @@ class Meant:
 
 
 def needs_stored(file: FileContent | None, record: Record | None) -> bool:
-    """Tell whether what the node means can't be told without ConfigDB's own documents: no record, or keys open in it."""
+    """Tell whether ConfigDB's own documents must be asked what the node means: no record, or keys open in it."""
     return file is not None and (record is None or bool(record.unsettled))
 
 
@@ -97,65 +97,6 @@ def what_node_means(
 
 def _only(document: Document, keys: Collection[str]) -> dict[str, Json]:
     return {key: value for key, value in document.items() if key in keys}
-
-
-def key_digests(self) -> Mapping[str, str]:
-        """The digest of each top-level key's value."""
-
-
-class Accept(Enum):
-    """Which side the user chose for ambiguous keys (``--accept-node``, ``--accept-configdb``)."""
-
-    NEITHER = "neither"
-    NODE = "node"
-    CONFIGDB = "configdb"
-
-
-class Write(Enum):
-    """What happens to the file."""
-
-    NONE = "none"
-    REPLACE = "replace"
-    CREATE = "create"
-    REMOVE = "remove"
-
-
-@dataclass(frozen=True)
-class Meant:
-    """What the node means by one document: what is to be uploaded, and what of it can't be told."""
-
-    values: Mapping[str, Json] = field(repr=False)
-    digest: str
-    ambiguous: tuple[str, ...] = ()
-
-
-def meant_by_record(file: FileContent | None, record: Record) -> Meant:
-    """Return the node's values by its file and our record; a missing file means nothing at all (U23)."""
-    if file is None:
-        return _meant({}, None)
-    return _meant(node_values(file.values, record.hidden), file)
-
-
-def meant_by_configdb(
-    file: FileContent | None, stored: Document, effective: Document, accept: Accept = Accept.NEITHER
-) -> Meant:
-    """Return the node's values without a record, judged by what ConfigDB holds (U18)."""
-    if file is None:
-        return _meant({}, None)
-    if not stored or accept is Accept.NODE:
-        settled = settle(file.values, stored, effective)
-        if not stored:
-            return _meant(file.values, file)
-        values = {key: stored[key] for key in stored if key in file.values or key not in settled.ambiguous}
-        values |= {key: file.values[key] for key in settled.ambiguous if key in file.values}
-        return _meant(values, file)
-    settled = settle(file.values, stored, effective)
-    ambiguous = () if accept is Accept.CONFIGDB else settled.ambiguous
-    return _meant(settled.values, file, ambiguous)
-
-
-def _meant(values: Document, file: FileContent | None, ambiguous: tuple[str, ...] = ()) -> Meant:
-    return Meant(values, combine_digests(key_digests(values, file).items()), ambiguous)
 
 
 def key_digests(values: Document, file: FileContent | None) -> dict[str, str]:

@@ -17,15 +17,18 @@ from configdb_sync.errors import (
     UnsafeError,
 )
 from configdb_sync.hiera import HieraDocument, Reader
-from configdb_sync.hiera.layouts import DEFAULT, Layout, NodeFacts, facts_of, layout_of
-from configdb_sync.hiera.placeholders import expand
-from configdb_sync.hiera.sources import NodeMap, map_node, parse_entries
+from configdb_sync.hiera.datasource import DataSource
+from configdb_sync.hiera.declared import parse_entries
+from configdb_sync.hiera.facts import NodeFacts, facts_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
+from configdb_sync.hiera.placeholders import expand, parse
+from configdb_sync.hiera.sources import NodeMap, map_node
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import changes
+from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
@@ -36,6 +39,17 @@ from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
 """The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is known of one document before ConfigDB is asked."""
+
+    data_source: str
+    path: str
+    file: NodeFile | None
+    document: HieraDocument | None = field(repr=False)
+    record: Record | None = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -89,31 +103,29 @@ class Examiner:
             return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
 
     def _examine(self, read: NodeRead) -> NodeWork | None:
-        layout = layout_of({*read.files, *read.faults})
+        paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
+        layout = layout_of(paths)
         base = {path: self._base_document(read, path) for path in layout.base_files}
-        merged: dict[str, Json] = {}
-        for document in base.values():
-            merged.update(document.values)
         facts = facts_of(layout, {path: document.values for path, document in base.items()})
         if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
             return None
         self._check(read, facts, layout)
-        mapped = map_node(self._data_sources(layout, merged), merged, {*read.files, *read.faults})
-        levels = self._levels(merged)
-        wanted = tuple(name for name, path in mapped.sources.items())
+        mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
+        levels = self._levels(facts.scope)
+        wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
         known = self.records.of_node(read.identity)
         documents = []
-        for name, path in mapped.sources.items():
+        for name, path in self._paths(mapped).items():
             try:
-                fault = read.faults.get(path)
+                fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
-                file = read.files.get(path)
                 document = base.get(path) or self._document(read, path)
-                work = self._one(name, path, file, document, stored, known.get(name), plan)
+                subject = _Subject(name, path, read.files.get(path), document, known.get(name))
+                work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
                 plan.problems.append(error.located(node=read.identity, file=path, data_source=name))
@@ -121,6 +133,15 @@ class Examiner:
                 self.health.worked()
                 documents.append(work)
         return NodeWork(plan.build(), levels, tuple(documents), wanted)
+
+    def _paths(self, mapped: NodeMap) -> dict[str, str]:
+        """Return the node's data sources and files, with those that an override may create here."""
+        paths = dict(mapped.sources)
+        for name in self.catalog.names:
+            path = None if name in paths else mapped.path_of(name)
+            if path is not None:
+                paths[name] = path
+        return paths
 
     def _base_document(self, read: NodeRead, path: str) -> HieraDocument:
         if path in read.faults:
@@ -154,7 +175,7 @@ class Examiner:
                 file=where,
             )
 
-    def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[object, ...]:
+    def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
         section = base.get(PLUGIN)
         metadata = section.get("metadata") if isinstance(section, dict) else None
         entries = metadata.get("data_sources", []) if isinstance(metadata, dict) else []
@@ -168,22 +189,14 @@ class Examiner:
     def _levels(self, facts: Mapping[str, Json]) -> LevelPath:
         path = []
         for name, template in self.options.levels:
-            value = expand(template, facts)
-            if value is None:
-                raise NodeError(f"the hierarchy level {name} ({template}) can't be told from its facts")
-            path.append((name, value))
+            try:
+                path.append((name, expand(parse(template), facts)))
+            except ValueError as error:
+                raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
         return tuple(path)
 
-    def _one(
-        self,
-        name: str,
-        path: str,
-        file: NodeFile | None,
-        document: HieraDocument | None,
-        stored: StoredNode,
-        record: Record | None,
-        plan: _PlanBuilder,
-    ) -> DocumentWork:
+    def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
+        name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
         needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
         meant = what_node_means(
@@ -194,57 +207,56 @@ class Examiner:
             self.options.accept,
         )
         decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
-        for key in meant.ambiguous:
-            plan.problems.append(
-                AmbiguousError(
-                    f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
-                    way_out="run again with --accept-node or --accept-configdb",
-                    node=plan.node,
-                    file=path,
-                    data_source=name,
-                )
-            )
-        uploads = before_digest != meant.digest
-        if uploads and record is not None and before_digest not in {record.values, meant.digest, EMPTY_DIGEST}:
-            plan.notes.append(f"{name}: the values were changed in ConfigDB by someone else; the node's own replace them")
+        plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        if record is not None and _changed_by_others(before_digest, meant.digest, record):
+            plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
-            plan.notes.extend(f"{path}: {warning}" for warning in document.warnings)
+            plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
         change = None
-        if uploads or decision.write is not Write.NONE:
-            before = stored.values(name) if uploads else {}
-            found = {} if document is None else document.values
-            change = DocumentChange(
-                data_source=name,
-                path=path,
-                first=before_digest == EMPTY_DIGEST,
-                upload=changes(before, meant.values, self.masker) if uploads else (),
-                write=decision.write,
-                written=changes(found, decision.target, self.masker) if decision.write is not Write.NONE else (),
-                digests=Digests(
-                    None if file is None else file.sha256,
-                    before_digest,
-                    stored.effective_digest(name),
-                    meant.digest,
-                    decision.effective_digest,
-                ),
-            )
-            self._gate(plan, change, document, before, decision)
+        if before_digest != meant.digest or decision.write is not Write.NONE:
+            change = self._change(subject, stored, before_digest, decision)
+            if document is not None:
+                self._gate(plan, change, document, stored, decision)
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
-        return DocumentWork(name, path, file, document, decision, record, change)
+        return DocumentWork(name, subject.path, subject.file, document, decision, record, change)
+
+    def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
+        name, meant = subject.data_source, decision.meant
+        upload: tuple[Change, ...] = ()
+        written: tuple[Change, ...] = ()
+        if before_digest != meant.digest:
+            upload = changes(stored.values(name), meant.values, self.masker)
+        if decision.write is not Write.NONE:
+            found = {} if subject.document is None else subject.document.values
+            written = changes(found, decision.target, self.masker)
+        return DocumentChange(
+            data_source=name,
+            path=subject.path,
+            first=before_digest == EMPTY_DIGEST,
+            upload=upload,
+            write=decision.write,
+            written=written,
+            digests=Digests(
+                file=None if subject.file is None else subject.file.sha256,
+                stored=before_digest,
+                effective_before=stored.effective_digest(name),
+                values=meant.digest,
+                target=decision.effective_digest,
+            ),
+        )
 
     def _gate(
         self,
         plan: _PlanBuilder,
         change: DocumentChange,
-        document: HieraDocument | None,
-        before: Mapping[str, Json],
+        document: HieraDocument,
+        stored: StoredNode,
         decision: Decision,
     ) -> None:
-        if document is None:
-            return
         share = self.options.unsafe_share
+        before = stored.values(change.data_source) if change.uploads else {}
         lost, of = lost_keys(before, decision.meant.values, share), len(before)
         if not lost:
             own = {
@@ -269,6 +281,20 @@ class Examiner:
         raise _withheld(plan, unsafe)
 
 
+def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
+    return stored not in {record.values, meant, EMPTY_DIGEST}
+
+
+def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
+    return AmbiguousError(
+        f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
+        way_out="run again with --accept-node or --accept-configdb",
+        node=node,
+        file=subject.path,
+        data_source=subject.data_source,
+    )
+
+
 def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
@@ -286,8 +312,8 @@ class _PlanBuilder:
         self.undeclared = mapped.undeclared
         self.changes: list[DocumentChange] = []
         self.unchanged: list[str] = []
-        self.notes: list[str] = list(mapped.notes)
-        self.problems: list[ProductError] = []
+        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
+        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
 
     def build(self) -> NodePlan:

@@ -77,9 +77,7 @@ def _merge(values: Slot, ours: Sequence[Slot], found: Slot) -> Slot:
     base = values if isinstance(values, dict) else {}
     merged: dict[str, Json] = {}
     for key in [*base, *(key for key in found if key not in base)]:
-        value = _merge(
-            base.get(key, ABSENT), [own.get(key, ABSENT) for own in mappings], found.get(key, ABSENT)
-        )
+        value = _merge(base.get(key, ABSENT), [own.get(key, ABSENT) for own in mappings], found.get(key, ABSENT))
         if value is not ABSENT:
             merged[key] = value
     if not merged and found and not isinstance(values, dict):

@@ -18,7 +18,7 @@ from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 @dataclass(frozen=True)
 class Digests:
-    """What one document's decision rests on and leads to: digests of documents (hex), sha256 of the file (None: no file)."""
+    """What one document's decision rests on and leads to: digests of documents, sha256 of the file (None: no file)."""
 
     file: str | None
     stored: str

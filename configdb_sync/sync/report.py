@@ -98,5 +98,3 @@ def exit_of_plan(plan: Plan) -> Exit:
     """Return the exit code of a plan that was shown."""
     done = sum(not node.problems for node in plan.nodes)
     return exit_of_run(plan.problems, nodes_done=done)
-
-

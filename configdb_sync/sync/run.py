@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-from sqlalchemy.engine import Engine
-
+from configdb_sync import failpoints
+from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
@@ -40,33 +38,6 @@ class Progress(Protocol):
         """Take note that a node was worked on."""
 
 
-class Clock(Protocol):
-    """Where a run gets its times from."""
-
-    def now(self) -> datetime:
-        """Return the time, with its zone."""
-
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        """Return the time in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return the machine's monotonic seconds."""
-        return time.monotonic()
-
-
-def new_run_id() -> str:
-    """Return a fresh identity for a run (``architecture.md``, A run)."""
-    return f"req-{uuid.uuid4()}"
-
-
 @dataclass(frozen=True)
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change."""
@@ -74,7 +45,7 @@ class Run:
     identity: str
     client: ConfigDBClient
     nodes: Nodes
-    database: Engine
+    database: Database
     masker: Masker
     options: RunOptions
     progress: Progress
@@ -112,9 +83,8 @@ class Run:
         if self.options.allowed_unsafe is not None:
             allowed = self._let_through(self.options.allowed_unsafe)
         examiner, identities = self._begin(allowed)
-        executor = Executor(
-            self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options
-        )
+        failpoints.here("run-begun")
+        executor = Executor(self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options)
         done: list[NodeReport] = []
         stopped: ProductError | None = None
         attempted: set[str] = set()
@@ -135,6 +105,8 @@ class Run:
         if stopped is None:
             for name, problem in self._unmatched(identities, plans):
                 done.append(NodeReport(NodePlan(name), problems=(problem,)))
+        examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
+        failpoints.here("run-done")
         done.sort(key=lambda report: natural(report.plan.node))
         return Report(
             run=self.identity,
@@ -154,7 +126,9 @@ class Run:
                 f"the unsafe changes are not those of digest {digest}; nothing was done"
                 if plan.unsafe
                 else f"nothing is withheld now, so there is nothing that digest {digest} could let through",
-                way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}" if plan.unsafe else "run without --force",
+                way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
+                if plan.unsafe
+                else "run without --force",
             )
         return frozenset(plan.unsafe)
 
@@ -166,9 +140,7 @@ class Run:
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
-        examiner = Examiner(
-            self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed
-        )
+        examiner = Examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
         return examiner, identities
 
     def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:
@@ -180,7 +152,10 @@ class Run:
         found = {name for plan in plans for name in (plan.node, plan.fqdn)} | set(identities)
         for name in self.options.nodes:
             if name not in found:
-                yield name, NodeError("there is no such node", node=name, way_out="give ids or FQDNs of nodes that are there")
+                yield (
+                    name,
+                    NodeError("there is no such node", node=name, way_out="give ids or FQDNs of nodes that are there"),
+                )
 
     def _each(
         self, identities: list[str], work: Callable[[NodeRead | NodeError], T]

@@ -22,13 +22,14 @@ class StoredNode:
         self._catalog = catalog
         self._environment = environment
         self.levels = levels
-        self._etags = client.etags(environment, levels) if catalog.exists else {}
+        self._there = catalog.reaches(levels)
+        self._etags = client.etags(environment, levels) if self._there else None
         self._values: dict[str, dict[str, Json]] = {}
         self._overrides: dict[str, dict[str, Json]] = {}
 
     def _known(self, data_source: str) -> Etags | None:
         definition = self._catalog.definition(data_source)
-        if definition is None:
+        if definition is None or not self._there:
             return Etags(EMPTY_DIGEST, EMPTY_DIGEST, EMPTY_DIGEST)
         return None if self._etags is None else self._etags.get(definition)
 
@@ -36,7 +37,7 @@ class StoredNode:
         """Return the values stored at the node's level."""
         if data_source not in self._values:
             known, definition = self._known(data_source), self._catalog.definition(data_source)
-            if definition is None or (known is not None and known.values == EMPTY_DIGEST):
+            if definition is None or (known and known.values == EMPTY_DIGEST):
                 self._values[data_source] = {}
             else:
                 self._values[data_source] = self._client.values(self._environment, self.levels, definition)
@@ -46,7 +47,7 @@ class StoredNode:
         """Return the overrides at the node's level."""
         if data_source not in self._overrides:
             known, definition = self._known(data_source), self._catalog.definition(data_source)
-            if definition is None or (known is not None and known.overrides == EMPTY_DIGEST):
+            if definition is None or (known and known.overrides == EMPTY_DIGEST):
                 self._overrides[data_source] = {}
             else:
                 self._overrides[data_source] = self._client.overrides(self._environment, self.levels, definition)
@@ -64,9 +65,7 @@ class StoredNode:
 
     def effective(self, data_source: str) -> dict[str, Json]:
         """Return the effective data as it was before this run, by the server's rule."""
-        return merge_levels(
-            [*self.above(data_source), (self.values(data_source), self.overrides(data_source))]
-        )
+        return merge_levels([*self.above(data_source), (self.values(data_source), self.overrides(data_source))])
 
     def effective_digest(self, data_source: str) -> str:
         """Return the digest of the effective data as it was before this run."""

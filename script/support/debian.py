@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TRIES = 3
-PAUSE_S = 5.0
+PAUSE_S = 3.0
+TIMEOUT_S = 30
 WHEELS = Path("usr/share/python-wheels")
 
 
@@ -32,7 +33,8 @@ def install(packages: Sequence[str]) -> bool:
     print(f"installing Debian packages: {' '.join(packages)}", file=sys.stderr, flush=True)
     if _apt(command):
         return True
-    return _update([]) and _apt(command)
+    _update([])
+    return _apt(command)
 
 
 def unpack(packages: Sequence[str], cache: Path, destination: Path) -> bool:
@@ -48,8 +50,9 @@ def unpack(packages: Sequence[str], cache: Path, destination: Path) -> bool:
         needed = _needed(packages, options)
         if needed and _download(needed, cache / "debs", options):
             break
-        if attempt == 2 or not _update(options):
+        if attempt == 2:
             return False
+        _update(options)
     destination.mkdir(parents=True, exist_ok=True)
     return all(
         subprocess.run(["dpkg-deb", "-x", path, destination], check=False).returncode == 0
@@ -96,20 +99,20 @@ def _download(packages: Sequence[str], folder: Path, options: Sequence[str]) -> 
     return _apt(["apt-get", "-q", *options, "download", *packages], folder)
 
 
-def _update(options: Sequence[str]) -> bool:
+def _update(options: Sequence[str]) -> None:
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE_S)
-        if _apt(["apt-get", "-q", *options, "update"]):
-            return True
-    return False
+        # Without the mode apt calls it a success when an index could not be fetched.
+        if _apt(["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", *options, "update"]):
+            return
 
 
 def _apt(command: Sequence[str], folder: Path | None = None) -> bool:
     if not here():
         return False
     done = subprocess.run(
-        list(command),
+        [*command, "-o", f"Acquire::http::Timeout={TIMEOUT_S}", "-o", f"Acquire::https::Timeout={TIMEOUT_S}"],
         cwd=folder,
         env=_environ(),
         check=False,

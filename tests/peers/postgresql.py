@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def running(*, durable: bool = False) -> Iterator[Cluster]:
         options = f"-c listen_addresses= -c unix_socket_directories={folder} -c max_connections=200"
         if not durable:
             options += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
-        control = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(START)]
+        control: list[str | Path] = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(START)]
         _run([*control, "-l", folder / "log", "-o", options, "start"], owner=True)
         try:
             yield Cluster(folder, binaries)
@@ -88,7 +88,7 @@ def running(*, durable: bool = False) -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(command: list[str | Path], *, owner: bool = False) -> None:
+def _run(command: Sequence[str | Path], *, owner: bool = False) -> None:
     words = [str(word) for word in command]
     if owner and os.geteuid() == 0:
         words = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *words]

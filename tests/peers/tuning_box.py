@@ -54,8 +54,10 @@ def python() -> Path:
     with (CACHE / "tuning-box.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL)
-            command = [str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            # Debian's Python may lack ensurepip; the pip of this environment does for both.
+            make = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)]
+            subprocess.run(make, check=True, timeout=INSTALL)
+            command = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "-q"]
             subprocess.run([*command, *REQUIREMENTS], check=True, timeout=INSTALL, capture_output=True)
             (folder / "ready").touch()
     return interpreter

@@ -1,0 +1,5 @@
+"""``python -m configdb_sync``."""
+
+from configdb_sync.cli.main import main
+
+main()

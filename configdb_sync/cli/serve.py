@@ -1,0 +1,120 @@
+"""``configdb-sync configdb serve``: the embedded ConfigDB for others to reach."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import click
+
+from configdb_sync.errors import SettingsError
+from configdb_sync.state import State, locate, open_state
+
+
+@click.group()
+def configdb() -> None:
+    """The embedded ConfigDB server."""
+
+
+@configdb.command()
+@click.option("--listen", default="127.0.0.1:8082", show_default=True, metavar="HOST:PORT", help="Port 0 takes any.")
+@click.option(
+    "--auth",
+    type=click.Choice(["token", "none"]),
+    default="token",
+    show_default=True,
+    help="Who may call; none on loopback only.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="Holds the token, mode 0600. Default: made in the state folder.",
+)
+@click.option(
+    "--configdb-database", metavar="URL", help="SQLAlchemy URL (sqlite, postgresql). Default: in the state folder."
+)
+@click.option("--state", metavar="DIR", help="The state folder.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
+@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Threads of each process.")
+@click.option(
+    "--body-limit",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="Largest body of a request.",
+)
+@click.option(
+    "--versions", type=click.IntRange(1), default=30, show_default=True, help="Versions kept of each document."
+)
+def serve(
+    *,
+    listen: str,
+    auth: str,
+    token_file: Path | None,
+    configdb_database: str | None,
+    state: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    workers: int,
+    threads: int,
+    body_limit: int,
+    versions: int,
+) -> None:
+    """Serve ConfigDB until SIGTERM or Ctrl-C."""
+    # Late, so that the other commands needn't load the server.
+    from configdb_sync.configdb.server import service
+    from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
+    from configdb_sync.configdb.server.call import Limits
+
+    folder = _State(state)
+    access: Access = OpenAccess()
+    if auth == "token":
+        access = TokenAccess(folder.open().token() if token_file is None else _token(token_file))
+    told = service.Service(
+        listen=service.read_listen(listen),
+        access=access,
+        database_url=configdb_database or folder.open().configdb_database_url,
+        certificate=tls_cert,
+        key=tls_key,
+        behind_proxy=behind_proxy,
+        workers=workers,
+        threads=threads,
+        limits=Limits(body=body_limit * 1024 * 1024, versions=versions),
+    )
+
+    def announce(url: str) -> None:
+        click.echo(f"ConfigDB listens on {url}")
+        if auth == "token":
+            click.echo(f"its token is in {token_file or folder.open().token_file}")
+
+    service.serve(told, announce)
+
+
+class _State:
+    """The state folder, made only if something of it is needed."""
+
+    def __init__(self, flag: str | None) -> None:
+        self._flag = flag
+
+    def open(self) -> State:
+        return open_state(locate(self._flag, os.environ, root=os.geteuid() == 0))
+
+
+def _token(path: Path) -> str:
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise SettingsError(f"the token file {path} is open to others", way_out=f"chmod 0600 {path}")
+        token = path.read_text("ascii").strip()
+    except OSError as error:
+        raise SettingsError(f"the token file {path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < 16 or not token.isprintable():
+        raise SettingsError(f"the token file {path} holds no token of at least 16 ASCII characters")
+    return token

@@ -1,0 +1,42 @@
+"""The edges of time and chance: everything else is handed a clock, a sleep or an identity."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where times come from."""
+
+    def now(self) -> datetime:
+        """Return the time, with its zone."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return the machine's monotonic seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the machine sleep."""
+        time.sleep(seconds)
+
+
+def new_run_id() -> str:
+    """Return a fresh identity for a run (``architecture.md``, A run)."""
+    return f"req-{uuid.uuid4()}"

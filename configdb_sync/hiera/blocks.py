@@ -1,0 +1,96 @@
+"""Where a YAML text can be cut into pieces that mean alone what they mean together: pure text, no parsing.
+
+A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
+within a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone:
+an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions``, "Blocks".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+_KEY = r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*:(?=[ \n]|\Z)"
+_ITEM = r"-(?=[ \n]|\Z)"
+_BLANK = r"(?:[ ]*(?:#[^\n]*)?\n)*"
+_HEADER = re.compile(rf"{_BLANK}(?:---[ ]*\n{_BLANK})?")
+_INDENT = re.compile(r"[ ]*")
+_FIRST_KEY = re.compile(_KEY)
+_FIRST_ITEM = re.compile(_ITEM)
+_BODY_START = re.compile(_BLANK)
+_OPENER = re.compile(r"[ ]*([A-Za-z0-9_][A-Za-z0-9_./@+-]*):[ ]*\n")
+
+# Line ends of YAML 1.1 that the cuts below don't know, and characters that end a file early or not at all.
+_ODD_ASCII = ("\r", "\0")
+_ODD_OTHER = ("\x85", "\u2028", "\u2029", "\ufeff")
+_ODD_LINES = ("\n---", "\n...", "\n%", "\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What stands below one key: the pieces of a mapping or of a list."""
+
+    key: str
+    mapping: bool
+    pieces: list[str]
+
+
+def split(text: str) -> list[str] | None:
+    """Return the top-level pieces of a whole text, its header (comments, one bare ``---``) left out.
+
+    None where it can't be cut: no plain key to begin with, odd line ends, document or directive markers, ``?`` keys.
+    """
+    if any(character in text for character in _ODD_ASCII):
+        return None
+    if not text.isascii() and any(character in text for character in _ODD_OTHER):
+        return None
+    header = _HEADER.match(text)
+    start = header.end() if header else 0
+    if any(text.find(marker, max(start - 1, 0)) >= 0 for marker in _ODD_LINES):
+        return None
+    column = _width(text, start)
+    if text.startswith(("---", "...", "%", "?"), start) or not _FIRST_KEY.match(text, start + column):
+        return None
+    return _pieces(text, start, _border(column, mapping=True))
+
+
+def split_body(text: str) -> Body | None:
+    """Return the pieces below the one key that a piece begins with, or None where it can't be cut further."""
+    opener = _OPENER.match(text)
+    if opener is None:
+        return None
+    column = opener.start(1)
+    found = _BODY_START.match(text, opener.end())
+    first = found.end() if found else opener.end()
+    inner = _width(text, first)
+    if _FIRST_ITEM.match(text, first + inner) and inner >= column:
+        mapping = False
+    elif _FIRST_KEY.match(text, first + inner) and inner > column:
+        mapping = True
+    else:
+        return None
+    if f"\n{' ' * inner}?" in text:
+        return None
+    return Body(opener[1], mapping, _pieces(text, opener.end(), _border(inner, mapping=mapping), first))
+
+
+def _width(text: str, start: int) -> int:
+    found = _INDENT.match(text, start)
+    return found.end() - start if found else 0
+
+
+@lru_cache(maxsize=256)
+def _border(column: int, *, mapping: bool) -> re.Pattern[str]:
+    return re.compile(f"\n{' ' * column}{_KEY if mapping else _ITEM}")
+
+
+def _pieces(text: str, start: int, border: re.Pattern[str], first: int | None = None) -> list[str]:
+    # The first border is where the text starts to have content; blank lines and comments before it go with it.
+    cuts = [
+        start,
+        *(found.start() + 1 for found in border.finditer(text, start if first is None else first)),
+        len(text),
+    ]
+    return [text[begin:end] for begin, end in pairwise(cuts)]

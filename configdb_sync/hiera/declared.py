@@ -1,0 +1,86 @@
+"""The setting ``data_sources`` (U7): entries that add to the default data sources or take some out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from configdb_sync.errors import SettingsError
+from configdb_sync.hiera.datasource import DataSource, problem_of_name, problem_of_path
+from configdb_sync.hiera.layouts import DEFAULT
+from configdb_sync.jsonvalues import Json
+
+_FORMS = 'an entry is a name, "name=path", {"name": ..., "path": ...}, a family "folder/*", or "-name"'
+_KNOWN = frozenset(source.name for sources in DEFAULT.values() for source in sources)
+
+
+def parse_entries(entries: Sequence[Json], base: Sequence[DataSource]) -> tuple[DataSource, ...]:
+    """Return the data sources of ``base`` with the entries applied in order.
+
+    A name alone is its own path. A name that is there already keeps its place and takes the new path.
+    ``-name`` takes one out; it may name a data source of the other layout's defaults, as one setting serves
+    both. Raises ``SettingsError`` that names the entry: malformed, two paths for one name, two names for one
+    path, a name that ConfigDB can't have.
+    """
+    if isinstance(entries, (str, Mapping)):
+        raise SettingsError(f"data_sources is no list: {_shown(entries)}", way_out=_FORMS)
+    sources = {source.name: source for source in base}
+    given: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry, str) and entry.strip().startswith("-"):
+            name = entry.strip()[1:].strip()
+            if name not in sources and name not in _KNOWN:
+                raise _bad(entry, f"there is no data source {name!r} to take out")
+            sources.pop(name, None)
+            continue
+        source = _parse(entry)
+        if given.setdefault(source.name, source.path) != source.path:
+            raise _bad(entry, f"{source.name} has the path {given[source.name]} by an entry before it")
+        sources[source.name] = source
+        _check_alone(entry, source, sources)
+    return tuple(sources.values())
+
+
+def _parse(entry: Json) -> DataSource:
+    name, path = _name_and_path(entry)
+    problem = problem_of_path(path)
+    if problem:
+        raise _bad(entry, f"the path {problem}")
+    source = DataSource(name, path)
+    if source.is_family:
+        if name != path:
+            raise _bad(entry, "a family is named by its path, and its members by theirs")
+        return source
+    if "%{" in name:
+        raise _bad(entry, "a path with placeholders needs a name: name=path")
+    if name.startswith("-") or "*" in name:
+        raise _bad(entry, "a name neither begins with - nor holds a *")
+    problem = problem_of_name(name)
+    if problem:
+        raise _bad(entry, f"the name {problem}")
+    return source
+
+
+def _name_and_path(entry: Json) -> tuple[str, str]:
+    if isinstance(entry, str):
+        name, equals, path = (part.strip() for part in entry.partition("="))
+        return (name, path) if equals else (name, name)
+    if isinstance(entry, Mapping) and "name" in entry and entry.keys() <= {"name", "path"}:
+        name, path = entry["name"], entry.get("path", entry["name"])
+        if isinstance(name, str) and isinstance(path, str):
+            return name, path
+    raise _bad(entry, "it has none of the forms")
+
+
+def _check_alone(entry: Json, source: DataSource, sources: Mapping[str, DataSource]) -> None:
+    for other in sources.values():
+        if other is not source and str(other.template) == str(source.template):
+            raise _bad(entry, f"{other.name} has the same path; take it out with -{other.name}")
+
+
+def _bad(entry: Json, why: str) -> SettingsError:
+    return SettingsError(f"data_sources has a bad entry {_shown(entry)}: {why}", way_out=_FORMS)
+
+
+def _shown(entry: Json) -> str:
+    text = ascii(entry)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,131 @@
+"""The nodes' documents: read as Ruby reads them, held as ConfigDB holds them, written so that Ruby reads back the same.
+
+``Reader`` is made once per run and remembers the blocks it has parsed; ``HieraDocument`` is one file's content.
+Requirements U11, U18, U19; ``architecture.md``, Writing to nodes safely and Speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from configdb_sync.hiera import rewriting
+from configdb_sync.hiera.blocks import split
+from configdb_sync.hiera.builder import Anchored
+from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
+from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
+from configdb_sync.hiera.faults import UnreadableError
+from configdb_sync.hiera.memory import Memory
+from configdb_sync.hiera.pieces import Parsed, joined
+from configdb_sync.hiera.rewriting import Rewrite
+from configdb_sync.hiera.scalar_events import PlainScalars
+from configdb_sync.jsonvalues import Json, combine_digests
+
+__all__ = ["MAX_BYTES", "HieraDocument", "Reader", "Rewrite", "created"]
+
+_BUDGET = 4 << 20
+"""Characters of text and JSON of remembered blocks; grows to four times the largest document."""
+
+
+class HieraDocument:
+    """One file's content, never changed. What it hands out is shared with other documents: not to be changed either."""
+
+    __slots__ = ("_digest", "_entries", "_reader", "raw", "values", "warnings")
+
+    def __init__(self, raw: bytes, entries: dict[str, Entry], warnings: Iterable[str], reader: Reader) -> None:
+        self.raw = raw
+        self.values: Mapping[str, Json] = {key: entry.value for key, entry in entries.items()}
+        self.warnings = tuple(warnings)
+        self._entries = entries
+        self._reader = reader
+        self._digest: str | None = None
+
+    @property
+    def key_digests(self) -> Mapping[str, str]:
+        """``jsonvalues.value_digest`` of each top-level key's value."""
+        return {key: entry.digest for key, entry in self._entries.items()}
+
+    @property
+    def digest(self) -> str:
+        """``jsonvalues.document_digest`` of the values."""
+        if self._digest is None:
+            self._digest = combine_digests((key, entry.digest) for key, entry in self._entries.items())
+        return self._digest
+
+    def json_bytes(self) -> bytes:
+        """Return ``values`` as compact ASCII JSON in file order, what ``jsonvalues.dumps`` gives."""
+        return ("{" + ",".join([entry.member for entry in self._entries.values()]) + "}").encode("ascii")
+
+    def type_marks(self) -> Mapping[str, Json]:
+        """Return ``{"key": KIND, "value": MARKS}`` (see ``marks``) of each top-level key that holds what JSON lacks."""
+        return {key: entry.marks for key, entry in self._entries.items() if entry.marks is not None}
+
+    def rewritten(
+        self,
+        target: Mapping[str, Json],
+        kept: Mapping[str, str] | None = None,
+        marks: Mapping[str, Json] | None = None,
+    ) -> Rewrite:
+        """Return the file's new content that holds ``target``, and the node's own texts of what was replaced.
+
+        ``kept`` is what the last rewriting of this file returned (none: the file is as the node wrote it), ``marks``
+        the type marks by top-level key for what the node's own text doesn't tell. See ``rewriting`` for the rules.
+        Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
+        """
+        return rewriting.rewritten(self._reader.read, self.raw, target, kept or {}, marks or {})
+
+
+class Reader:
+    """Reads documents and remembers their blocks, within bounds; one a run. Safe to share by threads."""
+
+    def __init__(self) -> None:
+        self._plain = PlainScalars()
+        self._blocks = Blocks(self._plain, _BUDGET)
+        self._memory: Memory[Block] = Memory(_BUDGET)
+
+    def read(self, raw: bytes) -> HieraDocument:
+        """Return the document of a file's bytes.
+
+        Raises ``DocumentError`` with the reason and the line; node and file are for the caller to add (``located``).
+        """
+        text = decode(raw)
+        self._memory.grow(4 * len(text))
+        self._blocks.parts.grow(4 * len(text))
+        pieces = split(text)
+        found = joined(text, pieces, self._block) if pieces is not None else None
+        if found is None:
+            found = self._whole(text)
+        return HieraDocument(raw, *found, self)
+
+    def _block(self, piece: str, anchors: Mapping[str, Anchored]) -> Block:
+        """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
+        block = self._memory.get(piece)
+        if block is not None and block.uses and block.uses <= anchors.keys():
+            # What it means depends on others: remembered once more for what these anchors stand for here.
+            key = (piece, *((name, meaning(anchors[name])) for name in sorted(block.uses)))
+            block = self._memory.get(key)
+            if block is None:
+                block = self._blocks.parse(piece, anchors)
+                self._memory.put(key, block, len(piece) + block.cost)
+        if block is None or block.uses - anchors.keys():
+            block = self._blocks.parse(piece, anchors)
+            self._memory.put(piece, block, len(piece) + block.cost)
+        return block
+
+    def _whole(self, text: str) -> Parsed:
+        key = ("whole", text)
+        block = self._memory.get(key)
+        if block is None:
+            try:
+                block = self._blocks.parse_whole(text)
+            except UnreadableError as error:
+                raise link_hint(error, text) from None
+            self._memory.put(key, block, len(text) + block.cost)
+        return {entry.key: entry for entry in block.entries}, [repeat_warning(repeat) for repeat in block.repeats]
+
+
+def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None) -> bytes:
+    """Return a new file's content that holds ``target``; at least ``--- {}`` and a line end.
+
+    Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
+    """
+    return rewriting.created(Reader().read, target, marks or {})

@@ -1,0 +1,241 @@
+"""Top-level keys with all that is asked of them (value, JSON, digest, type marks), made once per distinct block."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from configdb_sync.hiera.blocks import split_body
+from configdb_sync.hiera.builder import Anchored, Built, build
+from configdb_sync.hiera.faults import UnreadableError, fault, path_text, printable
+from configdb_sync.hiera.keylines import Repeat, repeats_of
+from configdb_sync.hiera.marks import CollisionError, key_to_json, to_json
+from configdb_sync.hiera.memory import Memory
+from configdb_sync.hiera.scalar_events import PlainScalars
+from configdb_sync.jsonvalues import Json, canonical, dumps
+
+_CUT_FROM = 6000
+"""A piece of at least so many characters is cut further; smaller ones are parsed in less time than they are cut."""
+
+_DEEPEST_CUT = 4
+
+MAX_JSON = 1 << 26
+"""Longest JSON text of one document, in bytes; only aliases and escapes could make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One top-level key. ``member`` is ``"key":value`` in JSON, ``marks`` None or ``{"key": KIND, "value": MARKS}``."""
+
+    key: str
+    value: Json
+    member: str
+    digest: str
+    marks: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The keys of one piece of a file, what is repeated in it (lines count from the piece's first), and its anchors.
+
+    ``anchors`` are those that it defines for the pieces after it, ``uses`` those that it has from pieces before it.
+    """
+
+    entries: tuple[Entry, ...]
+    repeats: tuple[Repeat, ...] = ()
+    anchors: Mapping[str, Anchored] = field(default_factory=dict)
+    uses: frozenset[str] = frozenset()
+
+    @property
+    def cost(self) -> int:
+        """Characters of JSON held."""
+        return sum(len(entry.member) for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A key's value (or an item, key None) within a block, with both JSON texts for joining."""
+
+    key: str | None
+    value: Json
+    text: str
+    canonical: str
+
+
+class _NotApartError(Exception):
+    """A piece doesn't mean alone what it would mean within the whole, or is of a kind that isn't joined."""
+
+
+class Blocks:
+    """Parses blocks and remembers their parts, so that of a block with one new leaf only that one is parsed."""
+
+    def __init__(self, plain: PlainScalars, budget: int) -> None:
+        self.plain = plain
+        self.parts: Memory[tuple[_Part, ...]] = Memory(budget)
+
+    def parse(self, text: str, anchors: Mapping[str, Anchored] | None = None) -> Block:
+        """Return the block for a text whose root is a mapping; cut into parts where it is large.
+
+        ``anchors`` are those of the pieces before it. Raises ``UnreadableError``: for a piece of a file this only
+        says that the file must be read as a whole.
+        """
+        if len(text) >= _CUT_FROM:
+            try:
+                return Block(tuple(_entry_of_part(part) for part in self._joined(text, _DEEPEST_CUT)))
+            except (_NotApartError, UnreadableError):
+                pass
+        return self.parse_whole(text, anchors)
+
+    def parse_whole(self, text: str, anchors: Mapping[str, Anchored] | None = None) -> Block:
+        """Return the block for a text whose root is a mapping (or that holds no value at all), parsed in one piece."""
+        built = build(text, self.plain, anchors)
+        if built.empty:
+            return Block(())
+        if not isinstance(built.value, dict):
+            raise fault(f"it is {_kind_name(built.value)}, not a mapping of keys to values", line=_first_line(text))
+        marks: dict[str, Json] = {}
+        values: dict[str, Json] = built.value
+        if built.odd:
+            values, marks = _converted(built, text, self.plain)
+        repeats = tuple(repeats_of(text, self.plain)) if built.repeats else ()
+        return Block(_entries(values, marks), repeats, built.anchors, built.uses)
+
+    def _joined(self, text: str, cuts: int) -> tuple[_Part, ...]:
+        body = split_body(text) if cuts else None
+        if body is None or len(body.pieces) < 2:
+            raise _NotApartError
+        parts = [part for piece in body.pieces for part in self._parts(piece, cuts - 1, mapping=body.mapping)]
+        key = self.plain.resolve(body.key)
+        if not isinstance(key, str):
+            raise _NotApartError
+        value: Json
+        if body.mapping:
+            value = {part.key: part.value for part in parts}
+            if len(value) != len(parts):
+                raise _NotApartError
+            text = "{" + ",".join([f"{json.dumps(part.key)}:{part.text}" for part in parts]) + "}"
+            parts.sort(key=lambda part: part.key or "")
+            plain = "{" + ",".join([f"{json.dumps(part.key)}:{part.canonical}" for part in parts]) + "}"
+        else:
+            value = [part.value for part in parts]
+            text = "[" + ",".join([part.text for part in parts]) + "]"
+            plain = "[" + ",".join([part.canonical for part in parts]) + "]"
+        return (_Part(key, value, text, text if plain == text else plain),)
+
+    def _parts(self, text: str, cuts: int, *, mapping: bool) -> tuple[_Part, ...]:
+        found = self.parts.get(text)
+        if found is None:
+            found = self._parse_parts(text, cuts)
+            cost = len(text) + sum(len(part.text) + len(part.canonical) for part in found)
+            self.parts.put(text, found, cost)
+        if any((part.key is not None) is not mapping for part in found):
+            raise _NotApartError
+        return found
+
+    def _parse_parts(self, text: str, cuts: int) -> tuple[_Part, ...]:
+        if len(text) >= _CUT_FROM:
+            try:
+                return self._joined(text, cuts)
+            except (_NotApartError, UnreadableError):
+                pass
+        built = build(text, self.plain)
+        if built.odd or built.repeats or built.empty or built.anchors:
+            raise _NotApartError
+        if isinstance(built.value, dict):
+            return tuple(_part(key, value) for key, value in built.value.items())
+        if isinstance(built.value, list):
+            return tuple(_part(None, value) for value in built.value)
+        raise _NotApartError
+
+
+def collision_fault(repeat: Repeat) -> UnreadableError:
+    """Return the fault for two keys that JSON can't tell apart."""
+    return fault(
+        f"the key {printable(repeat.second.text)} also stands in line {repeat.first.line} as a key of another type; "
+        "JSON has one for both",
+        line=repeat.second.line,
+        path=repeat.second.path,
+    )
+
+
+def repeat_warning(repeat: Repeat) -> str:
+    """Return the warning about a key that stands twice in its mapping."""
+    name = path_text((*repeat.second.path, repeat.second.text))
+    return f"key {name} stands twice, in lines {repeat.first.line} and {repeat.second.line}; the last one counts"
+
+
+def too_long(length: int) -> UnreadableError | None:
+    """Return the fault for a document whose JSON text has more than ``MAX_JSON`` bytes, or None."""
+    if length <= MAX_JSON:
+        return None
+    return fault(f"its data takes more than {MAX_JSON} bytes as JSON")
+
+
+def meaning(anchored: Anchored) -> str:
+    """Return a digest of what an anchor stands for, types included. Raises ``UnreadableError`` if JSON can't say it."""
+    try:
+        found = to_json(anchored.value) if anchored.odd else (anchored.value, None)
+    except CollisionError:
+        raise fault("an anchor stands for two keys that JSON can't tell apart") from None
+    return hashlib.sha256(canonical(list(found)).encode("ascii")).hexdigest()
+
+
+def _converted(built: Built, text: str, plain: PlainScalars) -> tuple[dict[str, Json], dict[str, Json]]:
+    values: dict[str, Json] = {}
+    marks: dict[str, Json] = {}
+    try:
+        for key, value in built.value.items():
+            name, kind = key_to_json(key)
+            if name in values:
+                raise CollisionError(name)
+            values[name], below = to_json(value)
+            found = {"key": kind} if kind is not None else {}
+            if below is not None:
+                found["value"] = below
+            if found:
+                marks[name] = found
+    except CollisionError as error:
+        for repeat in repeats_of(text, plain):
+            if repeat.collision:
+                raise collision_fault(repeat) from None
+        raise fault(f"JSON has one key {printable(str(error))} for two that Ruby tells apart") from None
+    return values, marks
+
+
+def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[Entry, ...]:
+    entries = []
+    length = 0
+    for key, value in values.items():
+        text = dumps(value)
+        length += len(text)
+        error = too_long(length)
+        if error:
+            raise error
+        entries.append(_entry(key, value, text, canonical(value), marks.get(key)))
+    return tuple(entries)
+
+
+def _entry(key: str, value: Json, text: str, plain: str, marks: Json = None) -> Entry:
+    return Entry(key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks)
+
+
+def _entry_of_part(part: _Part) -> Entry:
+    return _entry(part.key or "", part.value, part.text, part.canonical)
+
+
+def _part(key: str | None, value: Json) -> _Part:
+    text, plain = dumps(value), canonical(value)
+    return _Part(key, value, text, text if plain == text else plain)
+
+
+def _kind_name(value: Json) -> str:
+    return "a list" if isinstance(value, list) else "a single value"
+
+
+def _first_line(text: str) -> int:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#") and line.strip() != "---":
+            return number
+    return 1

@@ -1,0 +1,188 @@
+"""The one reader of settings: from flags, variables, a file and defaults to one frozen value (U3).
+
+Every value knows where it came from. Precedence: the command's flags, ``CONFIGDB_SYNC_<NAME>`` variables, the
+settings file (mode 0600), defaults. The credentials of Keystone are keystoneauth's own ``OS_*`` and ``clouds.yaml``.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from configdb_sync.errors import SettingsError
+
+DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
+ENVIRON_PREFIX = "CONFIGDB_SYNC_"
+
+Levels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a command. ``origins`` names the place that each value came from, by field name."""
+
+    configdb: str = "embedded"
+    configdb_database: str | None = None
+    configdb_token_file: Path | None = None
+    configdb_ca: Path | None = None
+    configdb_insecure: bool = False
+    database: str | None = None
+    state: str | None = None
+    tenant: str = "admin"
+    levels: Levels = (("nodes", "%{uid}"),)
+    data_sources: tuple[str, ...] = ()
+    parallel: int = 4
+    unsafe_share: float = 0.5
+    wait: float = 240.0
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("give a text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise ValueError("give true or false")
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+        if type(number) is not int or not low <= number <= high:
+            raise ValueError(f"give a whole number from {low} to {high}")
+        return number
+
+    return read
+
+
+def _number(low: float, high: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = low - 1
+        if isinstance(value, bool) or not low <= number <= high:
+            raise ValueError(f"give a number from {low:g} to {high:g}")
+        return number
+
+    return read
+
+
+def _tenant(value: Any) -> str:
+    text = _text(value)
+    if len(text) > 255 or "/" in text or "\0" in text or any(0xD800 <= ord(one) < 0xE000 for one in text):
+        raise ValueError("give 1 to 255 characters without a slash")
+    return text
+
+
+def _levels(value: Any) -> Levels:
+    items = [part.partition("=") for part in value.split(",")] if isinstance(value, str) else []
+    if isinstance(value, Mapping):
+        items = [(str(name), "=", str(template)) for name, template in value.items()]
+    levels = tuple((name.strip(), template.strip()) for name, _, template in items)
+    names = [name for name, _ in levels]
+    if not levels or not all(name and template for name, template in levels) or len(set(names)) < len(names):
+        raise ValueError("give the levels outermost first: cluster=%{deployment_id},nodes=%{uid}")
+    return levels
+
+
+def _list(value: Any) -> tuple[str, ...]:
+    items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) and item for item in items):
+        raise ValueError("give a list of data sources")
+    return tuple(items)
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "configdb": _text,
+    "configdb_database": _text,
+    "configdb_token_file": lambda value: Path(_text(str(value))),
+    "configdb_ca": lambda value: Path(_text(str(value))),
+    "configdb_insecure": _flag,
+    "database": _text,
+    "state": _text,
+    "tenant": _tenant,
+    "levels": _levels,
+    "data_sources": _list,
+    "parallel": _whole(1, 64),
+    "unsafe_share": _number(0, 1),
+    "wait": _number(0, 86400),
+}
+"""How each setting is read; a reader raises ValueError with what it wants instead."""
+
+
+def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    """Return the settings.
+
+    ``flags``: by field name, None where the flag wasn't given. ``file``: named by the user; else the default one
+    where it exists. Raises ``SettingsError`` that names the setting, its place and what it takes.
+    """
+    chosen = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    from_file = {} if chosen is None else _file(chosen)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name, reader in READERS.items():
+        variable = ENVIRON_PREFIX + name.upper()
+        for place, value in (
+            (f"--{name.replace('_', '-')}", flags.get(name)),
+            (variable, environ.get(variable) or None),
+            (str(chosen), from_file.get(name)),
+        ):
+            if value is None or value == ():
+                continue
+            try:
+                values[name] = reader(value)
+            except ValueError as error:
+                raise SettingsError(f"{place}: {name} is {_cut(value)}", way_out=str(error)) from None
+            origins[name] = place
+            break
+        else:
+            origins[name] = "default"
+    return Settings(**values, origins=origins)
+
+
+def _cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise SettingsError(
+                f"the settings file {path} is open to others (mode {mode:04o})", way_out=f"chmod 0600 {path}"
+            )
+        found = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"the settings file {path} can't be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise SettingsError(f"the settings file {path} is not YAML{line}") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
+    for name in found:
+        if name not in READERS:
+            raise SettingsError(
+                f"the settings file {path} has an unknown setting {_cut(name)}",
+                way_out=f"known are: {', '.join(sorted(READERS))}",
+            )
+    return found
+
+
+assert {one.name for one in fields(Settings)} == {*READERS, "origins"}

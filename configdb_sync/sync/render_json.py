@@ -1,0 +1,104 @@
+"""Plans and reports as JSON for programs: everything that the text says, uncut (U14, U20)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configdb_sync.errors import ProductError
+from configdb_sync.sync.diff import Change
+from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.report import Report, exit_of_plan
+from configdb_sync.sync.safety import UnsafeChange
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON values."""
+    return {
+        "environment": plan.environment,
+        "digest": plan.digest,
+        "unsafe_digest": plan.unsafe_digest,
+        "uploads": plan.uploads,
+        "writes": plan.writes,
+        "configdb": _environment(plan.change),
+        "nodes": [_node(node) for node in plan.nodes],
+        "exit": int(exit_of_plan(plan)),
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return a report as JSON values."""
+    nodes = []
+    for node in report.nodes:
+        shown = _node(node.plan)
+        shown["uploaded"], shown["written"] = list(node.uploaded), list(node.written)
+        shown["problems"] = [problem_json(problem) for problem in node.problems]
+        nodes.append(shown)
+    return {
+        "run": report.run,
+        "environment": report.environment,
+        "started": report.started.isoformat(timespec="seconds"),
+        "seconds": round(report.seconds, 3),
+        "uploads": report.uploads,
+        "writes": report.writes,
+        "unsafe_digest": report.unsafe_digest,
+        "configdb": _environment(report.change),
+        "nodes": nodes,
+        "stopped": None if report.stopped is None else problem_json(report.stopped),
+        "not_attempted": list(report.not_attempted),
+        "exit": int(report.exit),
+    }
+
+
+def problem_json(problem: ProductError) -> dict[str, Any]:
+    """Return an error's facts; ``kind`` is the name of its class."""
+    return {
+        "kind": type(problem).__name__.removesuffix("Error"),
+        "what": problem.what,
+        "way_out": problem.way_out,
+        "node": problem.node,
+        "data_source": problem.data_source,
+        "file": problem.file,
+        "phase": problem.phase,
+        "request_id": problem.request_id,
+    }
+
+
+def _environment(change: EnvironmentChange) -> dict[str, Any]:
+    return {
+        "creates_environment": change.creates_environment,
+        "component": change.component,
+        "adds_data_sources": list(change.data_sources),
+    }
+
+
+def _node(node: NodePlan) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "fqdn": node.fqdn,
+        "documents": [_document(change) for change in node.changes],
+        "unchanged": list(node.unchanged),
+        "undeclared": list(node.undeclared),
+        "notes": list(node.notes),
+        "problems": [problem_json(problem) for problem in node.problems],
+        "unsafe": [_unsafe(change) for change in node.unsafe],
+    }
+
+
+def _document(change: DocumentChange) -> dict[str, Any]:
+    return {
+        "data_source": change.data_source,
+        "file": change.path,
+        "first": change.first,
+        "uploads": change.uploads,
+        "upload": [_change(one) for one in change.upload],
+        "write": change.write.value,
+        "written": [_change(one) for one in change.written],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {"key": list(change.path), "before": change.before, "after": change.after}
+
+
+def _unsafe(change: UnsafeChange) -> dict[str, Any]:
+    return {"data_source": change.data_source, "file": change.path, "removes": list(change.lost), "of": change.of}

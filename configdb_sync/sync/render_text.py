@@ -1,0 +1,172 @@
+"""Plans and reports as text for people: short lines, no secret, what to do last (U14, U20)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from configdb_sync.errors import ProductError
+from configdb_sync.sync.decide import Write
+from configdb_sync.sync.diff import Change
+from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.report import NodeReport, Report
+
+SHOWN_CHANGES = 20
+SHOWN_PROBLEMS = 20
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a plan."""
+    yield (
+        f"Plan for environment {plan.environment}: {count(len(plan.nodes), 'node')},"
+        f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
+    )
+    yield from _environment(plan.change, "will create", "will add")
+    idle = [node for node in plan.nodes if not _worth_showing(node) and not node.problems]
+    for node in plan.nodes:
+        if _worth_showing(node):
+            yield ""
+            yield _title(node)
+            for change in node.changes:
+                yield from _change(change, "upload", "write")
+            yield from _rest(node)
+    yield from _idle(idle)
+    yield from _problems(plan.problems)
+    yield ""
+    if plan.unsafe_digest:
+        yield _withheld(plan.unsafe_digest)
+    yield f"Digest of this plan: {plan.digest}"
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield the lines of a run's report; the last one says what to do if anything is left to do."""
+    yield (
+        f"Synchronised environment {report.environment}: {count(len(report.nodes), 'node')},"
+        f" {count(report.uploads, 'document')} uploaded, {count(report.writes, 'file')} written"
+        f" in {report.seconds:.1f} s"
+    )
+    yield from _environment(report.change, "created", "added")
+    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan) and not node.problems]
+    for node in report.nodes:
+        if _worth_showing(node.plan):
+            yield ""
+            yield _title(node.plan)
+            for change in node.plan.changes:
+                yield from _done(change, node)
+            yield from _rest(node.plan)
+    yield from _idle(idle)
+    yield from _problems(report.problems)
+    if report.not_attempted:
+        yield f"Not worked on: {_some(report.not_attempted)}"
+    if report.unsafe_digest:
+        yield _withheld(report.unsafe_digest)
+    yield ""
+    yield f"Run {report.run}: {summary(report)}"
+
+
+def summary(report: Report) -> str:
+    """Return the outcome in one sentence."""
+    failed = [node.plan.node for node in report.nodes if node.problems]
+    if not report.problems:
+        return "all in step."
+    if report.stopped is not None:
+        return f"stopped before its end: {report.stopped.what}. It is safe to run it again."
+    nodes = f"{count(len(failed), 'node')} with problems ({_some(failed)})"
+    return f"{nodes}, the others are in step. It is safe to run it again."
+
+
+def _withheld(digest: str) -> str:
+    return f"Withheld as unsafe; to let exactly these changes through: configdb-sync sync --force {digest}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator[str]:
+    names = ", ".join(change.data_sources)
+    if change.creates_environment:
+        yield f"ConfigDB: {creates} environment, component {change.component}, data sources {names}"
+    elif change.data_sources:
+        yield f"ConfigDB: {adds} data sources {names} (component {change.component})"
+
+
+def _worth_showing(node: NodePlan) -> bool:
+    return bool(node.changes or node.notes or node.undeclared)
+
+
+def _title(node: NodePlan) -> str:
+    return f"node {node.node} ({node.fqdn})" if node.fqdn else f"node {node.node}"
+
+
+def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
+    if change.uploads:
+        if change.first:
+            yield f"  {change.data_source}: {upload} {count(len(change.upload), 'key')}, the first time"
+        else:
+            yield f"  {change.data_source}: {upload} {count(len(change.upload), 'change')}"
+            yield from _changes(change.upload)
+    if change.write is not Write.NONE:
+        verb = {Write.REPLACE: write, Write.CREATE: f"{write} the new file", Write.REMOVE: "remove"}[change.write]
+        yield f"  {change.path}: {verb}"
+        yield from _changes(change.written)
+
+
+def _done(change: DocumentChange, node: NodeReport) -> Iterator[str]:
+    uploaded, written = change.data_source in node.uploaded, change.data_source in node.written
+    if uploaded and change.uploads:
+        yield from _change(_without_write(change), "uploaded", "wrote")
+    if written:
+        verb = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}[change.write]
+        yield f"  {change.path}: {verb}"
+        yield from _changes(change.written)
+
+
+def _without_write(change: DocumentChange) -> DocumentChange:
+    return DocumentChange(change.data_source, change.path, change.first, change.upload, Write.NONE, (), change.digests)
+
+
+def _changes(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes[:SHOWN_CHANGES]:
+        yield f"    {change_text(change)}"
+    if len(changes) > SHOWN_CHANGES:
+        yield f"    ... and {len(changes) - SHOWN_CHANGES} more"
+
+
+def change_text(change: Change) -> str:
+    """Return one change in one line: ``~ nova.debug: false -> true``."""
+    name = ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in change.path)
+    if change.before is None:
+        return f"+ {name}: {change.after}"
+    if change.after is None:
+        return f"- {name}: {change.before}"
+    return f"~ {name}: {change.before} -> {change.after}"
+
+
+def _rest(node: NodePlan) -> Iterator[str]:
+    for note in node.notes:
+        yield f"  note: {note}"
+    if node.undeclared:
+        yield f"  not a data source, left alone: {', '.join(node.undeclared)}"
+
+
+def _idle(nodes: Sequence[NodePlan]) -> Iterator[str]:
+    if nodes:
+        yield ""
+        yield f"Nothing to do on {count(len(nodes), 'node')}: {_some([node.node for node in nodes])}"
+
+
+def _problems(problems: Sequence[ProductError]) -> Iterator[str]:
+    if not problems:
+        return
+    yield ""
+    yield f"Problems ({len(problems)}):"
+    for problem in problems[:SHOWN_PROBLEMS]:
+        yield f"  {problem}"
+    if len(problems) > SHOWN_PROBLEMS:
+        yield f"  ... and {len(problems) - SHOWN_PROBLEMS} more; --report FILE has them all"
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"

@@ -1,0 +1,65 @@
+"""U20: what changes is shown leaf by leaf, without secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configdb_sync.jsonvalues import same
+from configdb_sync.masking import Masker
+from configdb_sync.sync.diff import LONGEST_SHOWN, changes
+from configdb_sync.sync.render_text import change_text
+
+MASKER = Masker(b"k" * 32)
+leaf = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.text(max_size=3))
+values = st.recursive(
+    leaf, lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=2), inner, max_size=3))
+)
+documents = st.dictionaries(st.text(max_size=2), values, max_size=3)
+
+
+def shown(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    return [change_text(change) for change in changes(before, after, MASKER)]
+
+
+@given(documents, documents)
+def test_there_are_changes_exactly_where_documents_differ(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert (changes(before, after, MASKER) == ()) == same(before, after)
+
+
+def test_leaves_blocks_and_lists() -> None:
+    before = {"nova": {"debug": False, "workers": 4}, "gone": [1], "kind": 1, "n": 1}
+    after = {"nova": {"debug": True, "workers": 4}, "kind": {"a": 1}, "n": 1.0, "new": {"a": 1, "b": 2}}
+    assert shown(before, after) == [
+        "~ nova.debug: false -> true",
+        "~ kind: 1 -> {1 key}",
+        "~ n: 1 -> 1.0",
+        "+ new: {2 keys}",
+        "- gone: [1]",
+    ]
+
+
+def test_keys_with_dots_stay_readable() -> None:
+    assert shown({}, {"a.b": 1}) == ["+ 'a.b': 1"]
+
+
+def test_secrets_do_not_show_but_their_change_does() -> None:
+    lines = shown({"password": "CANARY-7f3"}, {"password": "CANARY-8a1"})
+    assert "CANARY" not in str(lines)
+    before, after = lines[0].removeprefix("~ password: ").split(" -> ")
+    assert before != after
+
+
+def test_a_list_of_secrets_is_one_secret() -> None:
+    assert "CANARY" not in str(shown({}, {"tokens": ["CANARY", {"x": "CANARY"}]}))
+
+
+def test_long_and_hostile_texts_are_made_harmless() -> None:
+    (line,) = shown({}, {"a": "x" * 1000})
+    assert len(line) < LONGEST_SHOWN + 20
+    (line,) = shown({}, {"a": "\x1b[31m\u202e\u2028"})
+    assert line.isprintable()
+    (line,) = shown({}, {"a\x1b]0;title\x07": 1})
+    assert line.isprintable()

@@ -1,0 +1,82 @@
+"""JSON as ConfigDB holds it: strict, compared type for type, digests that agree with equality."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configdb_sync.jsonvalues import (
+    EMPTY_DIGEST,
+    MAX_DEPTH,
+    combine_digests,
+    document_digest,
+    dumps,
+    loads,
+    same,
+    value_digest,
+)
+
+leaf = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=()), max_size=5),
+    st.sampled_from([0, 1, 0.0, 1.0, -0.0, True, False, "", "1"]),
+)
+values = st.recursive(
+    leaf,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_what_is_written_reads_back_the_same(value: Any) -> None:
+    assert same(loads(dumps(value)), value)
+
+
+@given(values, values)
+def test_digests_agree_with_equality(one: Any, other: Any) -> None:
+    assert (value_digest(one) == value_digest(other)) == same(one, other)
+
+
+@given(st.dictionaries(st.text(max_size=3), values, max_size=4), st.randoms())
+def test_a_documents_digest_is_made_of_its_keys_in_any_order(document: dict[str, Any], random: Any) -> None:
+    items = list(document.items())
+    random.shuffle(items)
+    assert document_digest(dict(items)) == document_digest(document)
+    assert combine_digests((key, value_digest(value)) for key, value in items) == document_digest(document)
+    assert (document_digest(document) == EMPTY_DIGEST) == (not document)
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "[Infinity]", '{"a": -Infinity}', "1e400", "[1,]", "", "{'a': 1}", "[" * 100_000, '"\ud800']
+)
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        loads(text)
+
+
+def test_bytes_are_utf8_with_or_without_bom() -> None:
+    assert loads(b'\xef\xbb\xbf{"a": "\xc3\xa4"}') == {"a": "ä"}
+    with pytest.raises(ValueError, match="utf-8"):
+        loads(b'{"a": "\xe4"}')
+
+
+def test_depth_is_bounded() -> None:
+    def nested(depth: int) -> str:
+        return "[" * depth + "]" * depth
+
+    loads(nested(MAX_DEPTH))
+    with pytest.raises(ValueError, match="deep"):
+        loads(nested(MAX_DEPTH + 2))
+
+
+def test_big_integers_are_exact() -> None:
+    number = 123456789012345678901234567890
+    assert loads(json.dumps(number)) == number

@@ -1,0 +1,111 @@
+"""``script/bootstrap``: one command on a bare machine, twice at once, again, and what it says when it can't."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support import packages
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 120
+
+
+@pytest.fixture(scope="session")
+def one_package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with one package, and its lines of the lock file."""
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    lines = re.search(r"^setuptools==(?:.*\\\n)+.*\n", text, flags=re.MULTILINE)
+    assert lines
+    folder = tmp_path_factory.mktemp("packages")
+    (folder / "lock.txt").write_text(lines[0], encoding="utf-8")
+    return packages.download(folder / "lock.txt", folder), lines[0]
+
+
+@pytest.fixture
+def project(tmp_path: Path, one_package: tuple[Path, str]) -> Path:
+    top = tmp_path / "a project"
+    shutil.copytree(ROOT / "script", top / "script", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, top / name)
+    (top / "configdb_sync").mkdir()
+    (top / "configdb_sync/__init__.py").write_text("", encoding="utf-8")
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        (top / name).write_text(one_package[1], encoding="utf-8")
+    return top
+
+
+def start(project: Path, environ: Mapping[str, str], *arguments: str) -> subprocess.Popen[str]:
+    command = [str(project / "script/bootstrap"), *arguments]
+    return subprocess.Popen(command, env=environ, cwd="/", stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output, errors = process.communicate(timeout=LIMIT_S)
+    assert output == ""
+    return process.returncode, errors
+
+
+def test_twice_at_once_then_again_then_with_another_lock(project: Path, one_package: tuple[Path, str]) -> None:
+    ours = packages.environ(one_package[0], PYTHONPATH="/nowhere", PIP_USER="1", PIP_TARGET="/nowhere")
+    both = [start(project, ours), start(project, ours, "dev")]
+    assert [finish(each)[0] for each in both] == [0, 0]
+    imported = subprocess.run(
+        [project / ".venv/bin/python", "-c", "import configdb_sync; print(configdb_sync.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert imported.stdout.strip() == str(project / "configdb_sync/__init__.py")
+    assert finish(start(project, ours)) == (0, "")
+    assert finish(start(project, ours, "dev")) == (0, "")
+    left_over = project / ".venv/lib/left-over"
+    left_over.touch()
+    with (project / "requirements.txt").open("a", encoding="utf-8") as lock:
+        lock.write("# another\n")
+    code, said = finish(start(project, ours))
+    assert code == 0
+    assert "making .venv" in said
+    assert not left_over.exists()
+
+
+def test_a_package_that_is_not_the_locked_one_is_refused(project: Path, one_package: tuple[Path, str]) -> None:
+    wrong = re.sub(r"sha256:[0-9a-f]{64}", "sha256:" + 64 * "0", one_package[1])
+    (project / "requirements.txt").write_text(wrong, encoding="utf-8")
+    code, said = finish(start(project, packages.environ(one_package[0])))
+    assert code == 1
+    assert "could not install the packages" in said
+    assert not list((project / ".venv").glob("stamp-*")), "or the next run would take it for whole"
+
+
+def test_a_named_python_must_do(project: Path, one_package: tuple[Path, str]) -> None:
+    code, said = finish(start(project, packages.environ(one_package[0], PYTHON="/bin/false")))
+    assert code == 1
+    assert said == "PYTHON=/bin/false is not a Python 3.11 or later that runs\n"
+
+
+def test_a_python_that_only_looks_like_one_is_passed_over(
+    project: Path, one_package: tuple[Path, str], tmp_path: Path
+) -> None:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    for name in ("python3", "python3.13"):
+        (shims / name).write_text("#!/bin/sh\necho 'no such version' >&2\nexit 127\n", encoding="utf-8")
+        (shims / name).chmod(0o755)
+    (shims / "python3.12").symlink_to(sys.executable)
+    (project / "script/support/bootstrap.py").write_text("import sys; sys.exit(sys.executable)", encoding="utf-8")
+    environ = packages.environ(one_package[0], PYTHON="", PATH=f"{shims}:/usr/bin:/bin")
+    assert finish(start(project, environ)) == (1, f"{shims}/python3.12\n")
+
+
+def test_usage(project: Path, one_package: tuple[Path, str]) -> None:
+    code, said = finish(start(project, packages.environ(one_package[0]), "everything"))
+    assert code == 2
+    assert "usage" in said
