@@ -86,16 +86,7 @@ def log_in(
     source.token()
     region = region or cloud.region
     interface = interface or cloud.interface
-    endpoint = _asked(
-        where,
-        lambda: plugin.get_endpoint(
-            connection,
-            service_type=SERVICE_TYPE,
-            interface=interface,
-            region_name=region,
-            skip_discovery=True,
-        ),
-    )
+    endpoint = _asked(where, lambda: _endpoint(plugin, connection, interface, region))
     if endpoint is None and fallback is not None:
         endpoint = fallback()
     if endpoint is None:
@@ -105,6 +96,18 @@ def log_in(
             way_out="give ConfigDB's address with --configdb URL",
         )
     return Found(endpoint, source, verified_by, insecure)
+
+
+def _endpoint(
+    plugin: BaseIdentityPlugin, connection: session.Session, interface: str, region: str | None
+) -> str | None:
+    try:
+        found = plugin.get_endpoint(
+            connection, service_type=SERVICE_TYPE, interface=interface, region_name=region, skip_discovery=True
+        )
+    except faults.CatalogException:
+        return None
+    return None if found is None else str(found)
 
 
 def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:

@@ -81,7 +81,10 @@ def _cloud(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
     secure_file = path.with_name("secure.yaml")
     if secure_file.is_file():
         secure = _mapping(_clouds(secure_file).get(name, {}), f"cloud {name} of {secure_file}")
-        auth = {**_mapping(entry.get("auth", {}), "auth"), **_mapping(secure.get("auth", {}), "auth")}
+        auth = {
+            **_mapping(entry.get("auth", {}), f"auth of cloud {name}"),
+            **_mapping(secure.get("auth", {}), f"auth of cloud {name}"),
+        }
         entry = {**entry, **secure, "auth": auth}
     return entry
 
