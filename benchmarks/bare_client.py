@@ -1,6 +1,7 @@
 """The floor for a sync: reads and parses the files with ``CSafeLoader``, then makes the very same requests.
 
-``python -m benchmarks.bare_client TREES REQUESTS URL TOKEN_FILE PARALLEL``; REQUESTS holds a JSON list a line: method, path, body.
+``python -m benchmarks.bare_client TREES REQUESTS URL TOKEN_FILE PARALLEL``; REQUESTS holds a JSON list a line:
+method, path, body.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from werkzeug.wrappers import Request
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.server.contents import Content, content_of_text
-from configdb_sync.configdb.server.database import Database
 from configdb_sync.configdb.server.headers import MAX_TEXT, decoded
 from configdb_sync.configdb.server.preconditions import Conditions, read_conditions
 from configdb_sync.configdb.server.refusals import refuse
+from configdb_sync.database import Database
 
 Result = TypeVar("Result")
 

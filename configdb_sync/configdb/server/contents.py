@@ -19,9 +19,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists
 from sqlalchemy.exc import IntegrityError
 
-from configdb_sync.configdb.server.database import Database
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
 from configdb_sync.configdb.server.schema import contents, versions
+from configdb_sync.database import Database
 from configdb_sync.jsonvalues import (
     EMPTY_DIGEST,
     Json,
