@@ -46,13 +46,17 @@ PLUGIN = "configdb-sync"
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is known of one document before ConfigDB is asked."""
+    """What is known of one document before ConfigDB is asked.
+
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    """
 
     data_source: str
     path: str
     file: NodeFile | None
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
+    strange: bool
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,7 @@ class Examiner:
         plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
+        strange = not own and stored.has_values and not stored.records()
         documents = []
         for name, path in self._paths(mapped).items():
             try:
@@ -130,7 +135,7 @@ class Examiner:
                 if fault is not None:
                     raise fault
                 document = base.get(path) or self._document(read, path)
-                subject = _Subject(name, path, read.files.get(path), document, own.get(name))
+                subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
                     subject = replace(subject, record=_known(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -206,11 +211,11 @@ class Examiner:
     def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
-        needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
+        needs = needs_stored(document, record) and (record is not None or subject.strange)
         meant = what_node_means(
             document,
             record,
-            stored.values(name) if needs else {},
+            stored.values(name) if needs else None,
             stored.effective(name) if needs else {},
             self.options.accept,
         )

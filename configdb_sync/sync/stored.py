@@ -94,6 +94,11 @@ class StoredNode:
         definition = self._catalog.definition(data_source)
         return () if definition is None else self._catalog.above(definition, self.levels)
 
+    @property
+    def has_values(self) -> bool:
+        """Whether anything was ever uploaded of this node."""
+        return any(self.values_digest(name) != EMPTY_DIGEST for name in self._catalog.names)
+
     def values_digest(self, data_source: str) -> str:
         """Return the digest of the stored values."""
         known = self._known(data_source)
