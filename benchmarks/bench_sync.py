@@ -58,7 +58,9 @@ def _first_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
     note = f"{min(ours):.2f} s against {min(bare):.2f} s"
     yield Measure(f"first sync of {nodes} nodes / bare client", ratio, "", 1.5, note)
     unchanged = statistics.median(one / other for one, other in zip(again, ours, strict=True))
-    yield Measure(f"second sync with nothing changed / first, {nodes} nodes", unchanged, "", None, f"{min(again):.2f} s")
+    yield Measure(
+        f"second sync with nothing changed / first, {nodes} nodes", unchanged, "", None, f"{min(again):.2f} s"
+    )
 
 
 def _memory(folder: Path, nodes: int) -> Measure:

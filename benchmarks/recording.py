@@ -1,4 +1,4 @@
-"""``configdb-sync`` as ever, writing each request to the file named first: method, path and body, a JSON list a line."""
+"""``configdb-sync`` as ever, but each request is written to the file named first: method, path, body as a JSON list."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str,
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
-    """Return the value that the options give; a secret isn't taken from the command line
-    (``architecture.md``, Masking)."""
+    """Return the value that the options give; a secret isn't taken from the command line (``architecture.md``,
+    Masking)."""
     if value is not None and value_file is not None:
         raise SettingsError("--value and --value-file exclude each other")
     if type_name is None:

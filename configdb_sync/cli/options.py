@@ -101,11 +101,11 @@ class Session:
 
     def identity_of(self, environment: int, fqdn: str) -> str:
         """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
-        engine = open_records(self.database)
+        database = open_records(self.database)
         try:
-            found = sorted(node_by_name(engine, environment, fqdn))
+            found = sorted(node_by_name(database, environment, fqdn))
         finally:
-            engine.dispose()
+            database.close()
         if len(found) != 1:
             known = f"nodes {' and '.join(found)} had it" if found else "no run has seen a node of that name"
             raise SettingsError(

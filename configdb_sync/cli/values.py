@@ -1,5 +1,4 @@
-"""The commands that show and change single data sources in ConfigDB: get, set, del, override, rm-override
-(U16)."""
+"""The commands that show and change single data sources in ConfigDB: get, set, del, override, rm-override (U16)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from gunicorn.app.base import BaseApplication
 from configdb_sync.configdb.server.access import Access, OpenAccess
 from configdb_sync.configdb.server.app import Application, create_app
 from configdb_sync.configdb.server.call import Limits
-from configdb_sync.configdb.server.migrate import opened
+from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     """
     check(service)
     _bindable(service.listen)
-    opened(service.database_url, connections=1).close()  # connections don't outlive a fork
+    open_configdb(service.database_url, connections=1).close()  # connections don't outlive a fork
     _Gunicorn(service, announce).run()
 
 

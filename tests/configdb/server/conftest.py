@@ -13,8 +13,8 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.access import OpenAccess
 from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
-from configdb_sync.configdb.server.database import Database
-from configdb_sync.configdb.server.migrate import HEAD
+from configdb_sync.configdb.server.opening import SCHEMA
+from configdb_sync.database import Database
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock
 
@@ -40,12 +40,12 @@ def postgresql_url(cluster: postgresql.Cluster) -> str:
 
 
 def _empty(url: str) -> None:
-    database = Database(url)
+    database = Database(url, what="the database")
     try:
         with database.transaction() as connection:
             names = ", ".join(schema.metadata.tables)
             connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
-            connection.exec_driver_sql(f"UPDATE configdb_schema SET version_num = '{HEAD}'")
+            connection.exec_driver_sql(f"UPDATE configdb_schema SET version_num = '{SCHEMA.head}'")
     finally:
         database.close()
 

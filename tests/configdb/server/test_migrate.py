@@ -13,22 +13,23 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from configdb_sync.configdb.server import migrate, schema
+from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.app import create_app
-from configdb_sync.configdb.server.database import Database
+from configdb_sync.configdb.server.opening import SCHEMA
+from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from tests.peers.postgresql import Cluster
 
 
 def test_head_is_the_newest_migration() -> None:
     config = Config()
-    config.set_main_option("script_location", str(migrate.FOLDER))
+    config.set_main_option("script_location", str(SCHEMA.folder))
     config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_heads() == [migrate.HEAD]
+    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA.head]
 
 
 def test_migrations_make_the_schema(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, what="the database")
     try:
         with database.reading() as connection:
             context = MigrationContext.configure(connection, opts={"version_table": "configdb_schema"})
@@ -65,7 +66,7 @@ def test_many_processes_start_at_once_on_an_empty_database(
 
 
 def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, what="the database")
     with database.transaction() as connection:
         connection.execute(sqlalchemy.text("UPDATE configdb_schema SET version_num = '9999'"))
     database.close()
