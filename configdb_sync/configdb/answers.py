@@ -93,6 +93,14 @@ def environment(value: Json) -> Environment:
     return Environment(_id(value, "id"), tuple(ids), tuple(levels))
 
 
+def level_values(value: Json) -> tuple[str, ...]:
+    """Return the values that an environment's hierarchy level has, of an answer about that level."""
+    values = _list(_object(value, "a hierarchy level").get("values"), "values")
+    if not all(isinstance(one, str) for one in values):
+        raise ValueError("values holds something else than texts")
+    return tuple(values)
+
+
 def lookup(value: Json) -> dict[str, tuple[Json, str]]:
     """Return each top-level key's value and the level that gave it, of ``show_lookup``."""
     found: dict[str, tuple[Json, str]] = {}

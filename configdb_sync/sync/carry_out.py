@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from configdb_sync import failpoints
+from configdb_sync.configdb.changes import Place, add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
@@ -104,6 +105,10 @@ class _NodeTask:
                 with _Guard(self, document, "upload"):
                     self._put(document)
                     self.uploaded.append(document.data_source)
+        for document in self.alive.copy():
+            if document.ordered:
+                with _Guard(self, document, "override"):
+                    self._override(document)
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
@@ -114,6 +119,11 @@ class _NodeTask:
             self.run.options.environment, self._levels, self._definition(document), _body(document)
         )
         failpoints.here("after-upload")
+
+    def _override(self, document: DocumentWork) -> None:
+        definition = self._definition(document)
+        place = Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
+        add_overrides(self.run.client, place, dict(document.ordered))
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
     AmbiguousError,
@@ -33,6 +34,7 @@ from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
@@ -64,6 +66,7 @@ class DocumentWork:
     decision: Decision = field(repr=False)
     record: Record | None = field(repr=False)
     change: DocumentChange | None
+    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -211,21 +214,25 @@ class Examiner:
             stored.effective(name) if needs else {},
             self.options.accept,
         )
-        decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
+        above, overrides = stored.above(name), stored.overrides(name)
+        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
         change = None
-        if before_digest != meant.digest or decision.write is not Write.NONE:
+        if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
             change = self._change(subject, stored, before_digest, decision)
+            if ordered:
+                change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, self.masker))
             if document is not None:
                 self._gate(plan, change, document, stored, decision)
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
-        return DocumentWork(name, subject.path, subject.file, document, decision, record, change)
+        return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
 
     def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
         name, meant = subject.data_source, decision.meant
