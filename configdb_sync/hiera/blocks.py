@@ -91,7 +91,7 @@ def _border(column: int, *, mapping: bool) -> re.Pattern[str]:
 
 
 def _pieces(text: str, start: int, first: int, border: re.Pattern[str]) -> list[str] | None:
-    """Return the text from ``start`` on, cut at the borders after ``first`` (where content begins); None if one is odd."""
+    """Return the text from ``start`` on, cut at the borders after ``first``, its first content; None if one is odd."""
     cuts = [start]
     for found in border.finditer(text, first):
         if found.lastgroup:

@@ -138,8 +138,9 @@ class _Builder:
             if kind is SCALAR:
                 value: Value = _UNKNOWN
                 if event.implicit[1]:
-                    if "\0" not in event.value:
-                        value = event.value
+                    text = event.value
+                    if text != "<<" and "\0" not in text:
+                        value = text
                 elif event.tag is None:
                     value = known.get(event.value, _UNKNOWN)
                 if value is _UNKNOWN:
