@@ -20,6 +20,7 @@ _REFUSALS = (
     "second document",
     "the tag ",
     "outside of the years",
+    "a day that its month",
     "more digits",
     "byte order mark",
     "has a key that is neither",
