@@ -50,13 +50,14 @@ def loads(text: str | bytes) -> Json:
 
 def check_depth(value: Json) -> None:
     """Raise ValueError if ``value`` is nested more than ``MAX_DEPTH`` levels deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    # Only what holds others is carried on: documents are mostly leaves.
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for item in level
-            if isinstance(item, (dict, list))
             for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, (dict, list))
         ]
         if not level:
             return

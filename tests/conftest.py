@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import fixtures, skips
+from tests.support.product import Product, make_product
 
 pytest_plugins = ("pytester",)
 
@@ -41,3 +42,9 @@ def environment(tmp_path: Path) -> Callable[[int], Path]:
         return fixtures.copy_environment(number, tmp_path / f"env-{number}")
 
     return copy
+
+
+@pytest.fixture
+def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Product:
+    """Give the command line with a state folder of its own."""
+    return make_product(tmp_path / "state", monkeypatch)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from configdb_sync import masking
-from configdb_sync.cli.options import configdb_options
+from configdb_sync.cli.options import Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
 from configdb_sync.configdb.changes import Place
 from configdb_sync.configdb.client import ConfigDBClient
@@ -86,14 +86,27 @@ def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
     return path(key)
 
 
-def place(client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
+def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
     """Return the place that the options name. Raises as ``changes.find`` and ``changes.parse_levels``."""
-    return changes.find(client, env, changes.parse_levels(levels, _identity), data_source)
+
+    def identity(fqdn: str) -> str:
+        return session.identity_of(env, fqdn)
+
+    return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
+
+
+def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:
+    """Return the key of an order for all nodes. Raises ``SettingsError`` where none, or a level, was given."""
+    if levels:
+        raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+    if path is None:
+        raise SettingsError("--all-nodes wants one key", way_out="name it with --key")
+    return path
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
-    """Return the value that the options give; a secret isn't taken from the command line
-    (``architecture.md``, Masking)."""
+    """Return the value that the options give; a secret isn't taken from the command line (``architecture.md``,
+    Masking)."""
     if value is not None and value_file is not None:
         raise SettingsError("--value and --value-file exclude each other")
     if type_name is None:
@@ -125,8 +138,3 @@ def _content(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SettingsError(f"{path} isn't UTF-8 text") from None
-
-
-def _identity(node: str) -> str:
-    """Return the identity of the node with this FQDN; only Nailgun knows it (U4)."""
-    raise SettingsError(f"node {node!r} isn't known by name here", way_out="give its id, like --level nodes=46")

@@ -16,9 +16,11 @@ from configdb_sync.clock import new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
+from configdb_sync.errors import SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.settings import Settings, read_settings
 from configdb_sync.state import State, locate, open_state
+from configdb_sync.sync.records import node_by_name, open_records
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,8 +60,16 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
 }
 
-CONNECTION = ("configdb", "configdb_database", "configdb_token_file", "configdb_ca", "configdb_insecure", "state")
-RUN = (*CONNECTION, "database", "tenant", "levels", "data_sources", "parallel", "unsafe_share")
+CONNECTION = (
+    "database",
+    "configdb",
+    "configdb_database",
+    "configdb_token_file",
+    "configdb_ca",
+    "configdb_insecure",
+    "state",
+)
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share")
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,20 @@ class Session:
     def database(self) -> str:
         """URL of the product's own database."""
         return self.settings.database or self.state.database_url
+
+    def identity_of(self, environment: int, fqdn: str) -> str:
+        """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
+        database = open_records(self.database)
+        try:
+            found = sorted(node_by_name(database, environment, fqdn))
+        finally:
+            database.close()
+        if len(found) != 1:
+            known = f"nodes {' and '.join(found)} had it" if found else "no run has seen a node of that name"
+            raise SettingsError(
+                f"the name {fqdn!r} doesn't tell a node: {known}", way_out="give its id: --level nodes=46"
+            )
+        return found[0]
 
     def client(self, *, comment: str | None = None) -> ConfigDBClient:
         """Return a client of the ConfigDB that the settings name."""

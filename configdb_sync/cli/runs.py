@@ -67,7 +67,7 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
     with ExitStack() as stack:
         client = stack.enter_context(session.client())
         database = open_records(session.database)
-        stack.callback(database.dispose)
+        stack.callback(database.close)
         progress = stack.enter_context(progress_for())
         yield Run(session.run, client, nodes, database, session.masker, options, progress, SystemClock())
 

@@ -1,251 +1,32 @@
-"""The ConfigDB client: the calls that the product makes, the same against all three servers (issue: U6, U9,
-U13, U16).
+"""The ConfigDB client: the calls that the product makes, the same against all three servers (U6, U9, U13, U16).
 
 All methods raise the errors of ``calls.Caller.call`` beside those that they name.
 """
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from configdb_sync import jsonvalues
-from configdb_sync.configdb import answers, urls
+from configdb_sync.configdb import answers, merge, urls
 from configdb_sync.configdb.calls import Call, Caller
-from configdb_sync.configdb.exchange import Answer
-from configdb_sync.configdb.faults import (
-    ConflictError,
-    LostError,
-    UnsupportedError,
-)
 from configdb_sync.configdb.gates import Gates
-from configdb_sync.configdb.model import (
-    NAME_LIMIT,
-    Component,
-    Definition,
-    Environment,
-    Etags,
-    LevelPath,
-    ServerKind,
-)
-from configdb_sync.errors import (
-    ConfigDBError,
-    DocumentError,
-    MissingError,
-    SettingsError,
-    UnavailableError,
-    UnexpectedAnswerError,
-)
+from configdb_sync.configdb.link import json_body
+from configdb_sync.configdb.model import Etags, LevelPath, ServerKind
+from configdb_sync.configdb.objects import Objects
+from configdb_sync.errors import ConfigDBError, DocumentError, MissingError
 from configdb_sync.jsonvalues import Json
 
 T = TypeVar("T")
 
-_PRODUCT = re.compile(r"configdb-sync/\S")
-_ATTACHING = 5
 
-
-class ConfigDBClient:
-    """One server, one pool of connections; safe for several threads."""
+class ConfigDBClient(Objects):
+    """One server, one pool of connections; safe for several threads. What it inherits makes environments."""
 
     def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self._kind: ServerKind | None = None
-        self._finding = threading.Lock()
+        super().__init__(caller)
         self._gates = Gates()
-
-    def __enter__(self) -> ConfigDBClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give back connections."""
-        self._caller.close()
-
-    @property
-    def base(self) -> str:
-        """The server's address, fit to be shown."""
-        return self._caller.base
-
-    def server(self) -> ServerKind:
-        """Return which server this is; found out once.
-
-        Raises ``UnexpectedAnswerError`` if it is no ConfigDB.
-        """
-        with self._finding:
-            if self._kind is None:
-                self.components()
-            if self._kind is None:
-                # Only definitions without a component, which nobody makes: the whole list may be large.
-                call = Call(
-                    "GET",
-                    "/resource_definitions?component_id=",
-                    repeatable=True,
-                    accept=frozenset({404, 405}),
-                )
-                answer = self._caller.call(call)
-                if answer.status == 200:
-                    self._read(call, answer, answers.definitions)
-                    self._kind = self._kind or ServerKind.MASTER
-                else:
-                    self._kind = ServerKind.LEGACY
-            return self._kind
-
-    def components(self) -> list[Component]:
-        """Return all components with their definitions."""
-        return self._get("/components", answers.components)
-
-    def environment(self, env: int) -> Environment | None:
-        """Return an environment, or None if the server says that there is none."""
-        path = urls.environment_path(env)
-        try:
-            found = self._get(path, answers.environment)
-        except MissingError:
-            return None
-        if found.id != env:
-            raise UnexpectedAnswerError(
-                f"GET {self.base}{path} answered with environment {found.id}",
-                way_out=f"is {self.base} a ConfigDB?",
-            )
-        return found
-
-    def definitions(self, environment: Environment) -> dict[str, Definition]:
-        """Return the environment's definitions by name.
-
-        Raises ``ConfigDBError`` if a name stands twice in it: the server then fails every access by name.
-        """
-        listed = {component.id: component for component in self.components()}
-        found: dict[str, Definition] = {}
-        for number in environment.components:
-            component = listed.get(number)
-            if component is None:
-                raise UnexpectedAnswerError(
-                    f"environment {environment.id} has component {number}, which {self.base} doesn't list"
-                )
-            for definition in component.definitions:
-                other = found.setdefault(definition.name, definition)
-                if other.id != definition.id:
-                    raise ConfigDBError(
-                        f"data source {definition.name} stands twice in environment {environment.id}: "
-                        f"definitions {other.id} (component {other.component_id}) and "
-                        f"{definition.id} (component {definition.component_id})",
-                        way_out="take one of the two out of the environment",
-                        data_source=definition.name,
-                    )
-        return found
-
-    def create_component(self, name: str, data_sources: Sequence[str]) -> Component:
-        """Create a component with definitions of these names and return it.
-
-        If one of this name is there already (409, or the connection broke after it was made) that one is
-        returned, whatever
-        it holds. Raises ``SettingsError`` for names that the server can't keep, or that stand twice.
-        """
-        for text in (name, *data_sources):
-            _check_name(text)
-        if len(set(data_sources)) != len(data_sources):
-            raise SettingsError(f"a data source of component {name} is named twice")
-        body = {
-            "name": name,
-            "resource_definitions": [{"name": text, "content": None} for text in data_sources],
-        }
-
-        def look() -> Component | None:
-            return next((one for one in self.components() if one.name == name), None)
-
-        return self._create("/components", body, answers.component, look)
-
-    def create_environment(self, env: int, components: Sequence[int], levels: Sequence[str]) -> Environment:
-        """Create an environment and return it; one that is there already must be equal, else
-        ``ConflictError`` (S04)."""
-        for level in levels:
-            urls.segment(level, "the level")
-        wanted = Environment(env, tuple(components), tuple(levels))
-        body = {"id": env, "components": list(components), "hierarchy_levels": list(levels)}
-        created = self._create("/environments", body, answers.environment, lambda: self.environment(env))
-        if created.id != env or set(created.components) != set(components) or not self._same_levels(created, wanted):
-            raise ConflictError(
-                f"environment {env} is there with components {list(created.components)} and levels "
-                f"{list(created.levels)}, not {list(components)} and {list(levels)}",
-                way_out="another run made it meanwhile: run again",
-            )
-        return created
-
-    def attach_component(self, environment: Environment, component: int) -> Environment:
-        """Add a component to an environment and return the environment as it then is.
-
-        Others may do the same at once: what they attached stays. Raises ``UnsupportedError`` on 0.1.0.
-        """
-        self._refuse_legacy(f"component {component} can't be added to environment {environment.id}")
-        current: Environment | None = environment
-        path = urls.environment_path(environment.id)
-        for _ in range(_ATTACHING):
-            current = self.environment(environment.id)
-            if current is None:
-                raise MissingError(f"environment {environment.id} isn't there any more at {self.base}")
-            if component in current.components:
-                return current
-            body = jsonvalues.dumps({"components": [*current.components, component]}).encode("ascii")
-            try:
-                self._caller.call(Call("PATCH", path, body))
-            except (LostError, ConflictError):
-                continue
-            # PATCH replaces the set: only a second look shows whether another writer's came after ours.
-        raise ConflictError(f"component {component} doesn't stay in environment {environment.id}: others change it")
-
-    def extend_levels(self, environment: Environment, levels: Sequence[str]) -> Environment:
-        """Append hierarchy levels to an environment, so that they are ``levels``, and return it as it then
-        is.
-
-        Only appending is done: taking a level out would take its documents away (facts: POST /environments).
-        Raises
-        ``ConflictError`` if ``levels`` doesn't begin with those that are there, ``UnsupportedError`` on
-        0.1.0.
-        """
-        self._refuse_legacy(f"environment {environment.id} can't get the levels {list(levels)}")
-        for level in levels:
-            urls.segment(level, "the level")
-        wanted = tuple(levels)
-        for _ in range(_ATTACHING):
-            current = self.environment(environment.id)
-            if current is None:
-                raise MissingError(f"environment {environment.id} isn't there any more at {self.base}")
-            if current.levels == wanted:
-                return current
-            if current.levels != wanted[: len(current.levels)]:
-                break
-            body = jsonvalues.dumps({"hierarchy_levels": list(wanted)}).encode("ascii")
-            try:
-                self._caller.call(Call("PATCH", urls.environment_path(environment.id), body))
-            except (LostError, ConflictError):
-                continue
-        raise ConflictError(f"environment {environment.id} can't get the levels {list(levels)} by appending")
-
-    def add_definition(self, component: int, name: str) -> Definition:
-        """Add a definition to a component and return it, or the one of this name that is there already.
-
-        Raises ``UnsupportedError`` on 0.1.0.
-        """
-        _check_name(name)
-        self._refuse_legacy(f"data source {name} can't be added to component {component}")
-        there = self._definitions_named(component, name)
-        if there:
-            return there[0]
-        body = {"name": name, "component_id": component, "content": None}
-
-        def look() -> Definition | None:
-            return next(iter(self._definitions_named(component, name)), None)
-
-        made = self._create("/resource_definitions", body, answers.definition, look)
-        # Names aren't unique on the server: of two that were added at once the older one stays.
-        first = look()
-        if first is None or first.id == made.id:
-            return made
-        self._caller.call(Call("DELETE", f"/resource_definitions/{made.id}", accept=frozenset({404})))
-        return first
 
     def values(self, env: int, levels: LevelPath, definition: int) -> dict[str, Json]:
         """Return the values document at these levels, ``{}`` when nothing was written there."""
@@ -260,8 +41,7 @@ class ConfigDBClient:
         return self._document(env, levels, definition, "values", "?effective")[0]
 
     def tagged(self, env: int, levels: LevelPath, definition: int, kind: str) -> tuple[dict[str, Json], str | None]:
-        """Return a document (``kind``: ``values`` or ``overrides``) and its ETag, None where the server gives
-        none."""
+        """Return a document (``kind``: ``values`` or ``overrides``) and its ETag, None where the server gives none."""
         return self._document(env, levels, definition, kind)
 
     def put_values(
@@ -275,8 +55,7 @@ class ConfigDBClient:
     ) -> None:
         """Replace the values document whole. Bytes are taken for the ready JSON text of an object.
 
-        ``if_match`` is an ETag: the write happens only if the document is still that one, else
-        ``PreconditionError``.
+        ``if_match`` is an ETag: the write happens only if the document is still that one, else ``PreconditionError``.
         Raises ``DocumentError`` for what isn't a JSON object.
         """
         self._put(env, levels, definition, document, kind="values", if_match=if_match)
@@ -294,23 +73,19 @@ class ConfigDBClient:
         self._put(env, levels, definition, document, kind="overrides", if_match=if_match)
 
     def lookup(self, env: int, levels: LevelPath, definition: int) -> dict[str, tuple[Json, str]]:
-        """Return the effective value of each top-level key and the level that gave it (``/`` or
-        ``/nodes/46/``)."""
+        """Return the effective value of each top-level key and the level that gave it (``/`` or ``/nodes/46/``)."""
         if self.server() is not ServerKind.LEGACY:
             path = urls.document_path(env, levels, definition, "values") + "?effective&show_lookup"
             return self._documented(env, levels, definition, lambda: self._get(path, answers.lookup, conflict=True))
-        found: dict[str, tuple[Json, str]] = {}
-        for depth in range(len(levels) + 1):
-            here = levels[:depth]
-            place = "/" + "".join(f"{name}/{value}/" for name, value in here)
-            for kind in ("values", "overrides"):
-                document, _ = self._document(env, here, definition, kind)
-                found.update({key: (value, place) for key, value in document.items()})
-        return found
+        chain = [levels[:depth] for depth in range(len(levels) + 1)]
+        return merge.lookup(
+            (merge.place_of(here), self.values(env, here, definition), self.overrides(env, here, definition))
+            for here in chain
+        )
 
     def etags(self, env: int, levels: LevelPath) -> dict[int, Etags] | None:
-        """Return the digests of all documents at these levels by definition id; None where the server has
-        none to give."""
+        """Return the digests of all documents at these levels by definition id; None where the server has none to
+        give."""
         if self.server() is not ServerKind.EMBEDDED:
             return None
         path = f"{urls.environment_path(env)}/{urls.level_path(levels)}etags"
@@ -337,7 +112,7 @@ class ConfigDBClient:
         kind: str,
         if_match: str | None,
     ) -> None:
-        body = document if isinstance(document, bytes) else _body(document)
+        body = document if isinstance(document, bytes) else json_body(document)
         if not body.startswith(b"{") or not body.endswith(b"}"):
             raise DocumentError("a document for ConfigDB must be the JSON text of an object")
 
@@ -356,12 +131,12 @@ class ConfigDBClient:
             repeatable=True,
             conflict=True,
             settled=there,
+            confidential=True,
         )
         self._documented(env, levels, definition, lambda: self._call(call))
 
     def _documented(self, env: int, levels: LevelPath, definition: int | None, fetch: Callable[[], T]) -> T:
-        """Call ``fetch``: gated where the server can't take two first requests at once, and its 404
-        explained."""
+        """Call ``fetch``: gated where the server can't take two first requests at once, and its 404 explained."""
         try:
             if self._kind is ServerKind.EMBEDDED:
                 return fetch()
@@ -383,71 +158,3 @@ class ConfigDBClient:
         else:
             reason = f"environment {env} has no data source with the id {definition}"
         return MissingError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
-
-    def _create(self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]) -> T:
-        """POST and return what was made; where that didn't work, or isn't known, return what ``look`` finds
-        (S04)."""
-        call = Call("POST", path, _body(body))
-        try:
-            answer = self._call(call)
-        except (ConflictError, UnavailableError) as error:
-            try:
-                found = look()
-            except ConfigDBError:
-                raise error from None
-            if found is None:
-                raise
-            return found
-        return self._read(call, answer, parse)
-
-    def _definitions_named(self, component: int, name: str) -> list[Definition]:
-        found = next((one for one in self.components() if one.id == component), None)
-        if found is None:
-            raise MissingError(f"component {component} isn't there at {self.base}")
-        return [definition for definition in found.definitions if definition.name == name]
-
-    def _refuse_legacy(self, what: str) -> None:
-        if self.server() is ServerKind.LEGACY:
-            raise UnsupportedError(
-                f"{what}: {self.base} is tuning-box 0.1.0, which can't change what was once made",
-                way_out="make it whole before the first run, or use the embedded server",
-            )
-
-    def _same_levels(self, one: Environment, other: Environment) -> bool:
-        # 0.1.0 names the levels in any order; its merge keeps the right one (facts 7).
-        if self.server() is ServerKind.LEGACY:
-            return sorted(one.levels) == sorted(other.levels)
-        return one.levels == other.levels
-
-    def _get(self, path: str, parse: Callable[[Json], T], *, conflict: bool = False) -> T:
-        call = Call("GET", path, repeatable=True, conflict=conflict)
-        return self._read(call, self._call(call), parse)
-
-    def _call(self, call: Call) -> Answer:
-        answer = self._caller.call(call)
-        if _PRODUCT.match(answer.headers.get("server-product", "")):
-            self._kind = ServerKind.EMBEDDED
-        return answer
-
-    def _read(self, call: Call, answer: Answer, parse: Callable[[Json], T]) -> T:
-        try:
-            return parse(answers.read(answer))
-        except ValueError as error:
-            raise self._caller.unexpected(call, answer, error) from None
-
-
-def _body(document: dict[str, Json]) -> bytes:
-    if not isinstance(document, dict):
-        raise DocumentError("a document for ConfigDB must be a mapping")
-    try:
-        return jsonvalues.dumps(document).encode("ascii")
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DocumentError(
-            f"a document can't be carried as JSON: {type(error).__name__}",
-            way_out="NaN, infinities and dates aren't JSON",
-        ) from None
-
-
-def _check_name(name: str) -> None:
-    if not name or len(name) > NAME_LIMIT or "\0" in name:
-        raise SettingsError(f"{name[:60]!r} is no name: 1 to {NAME_LIMIT} characters without NUL")

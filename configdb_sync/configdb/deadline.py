@@ -1,8 +1,7 @@
 """HTTP connections with an end: a peer that sends a byte now and then can't hold a call for ever.
 
-A socket's time limit starts anew with each byte received. Here every read of an answer, headers included,
-gets no more than
-what is left of the call's total.
+A socket's time limit starts anew with each byte received. Here every read of an answer, headers included, gets no more
+than what is left of the call's total.
 """
 
 from __future__ import annotations

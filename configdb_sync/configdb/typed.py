@@ -1,5 +1,4 @@
-"""Values as a user types and reads them: text with a named type in, text in a named format out (U16).
-Pure."""
+"""Values as a user types and reads them: text with a named type in, text in a named format out (U16). Pure."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ def parse(text: str, kind: str) -> Json:
 
 
 def text(value: Json, form: str) -> str:
-    """Return the text of ``value`` in a format of ``FORMATS``; plain is a text as it is, and JSON of all
-    else."""
+    """Return the text of ``value`` in a format of ``FORMATS``; plain is a text as it is, and JSON of all else."""
     if form == "yaml":
         return (
             yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)

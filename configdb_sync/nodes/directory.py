@@ -40,9 +40,10 @@ class DirectoryNodes:
     """The nodes of one environment as trees below ``root`` (``Nodes`` of ``nodes.model``).
 
     ``env`` is the environment's number, ``writable`` the absolute paths on a node at or below which files
-    may be written (default: ``default_writable``). ``file_limit`` bytes are read of one file and
-    ``node_limit`` of one node; what is beyond is a fault. ``new_mode`` is the mode of files that are
-    created: they may hold passwords, so the stricter one of Fuel's two. ``clock`` gives seconds since the epoch.
+    may be written (default: ``default_writable``; ``SettingsError`` for a path that isn't absolute).
+    ``file_limit`` bytes are read of one file and ``node_limit`` of one node; what is beyond is a fault.
+    ``new_mode`` is the mode of files that are created: they may hold passwords, so the stricter one of Fuel's
+    two. ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class DirectoryNodes:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
-        self._writable = tuple(writable) if writable is not None else default_writable(env)
+        self._writable = tuple(_checked(path) for path in (default_writable(env) if writable is None else writable))
         self._file_limit = file_limit
         self._node_limit = node_limit
         self._new_mode = new_mode
@@ -127,8 +128,10 @@ class DirectoryNodes:
             folders.make(tree, HIERA, path, self._check_writable)
             with tree.at(posixpath.join(HIERA, path)) as place:
                 self._check_writable(place.target)
+                if place.found is not None:
+                    raise replacing.appeared()
                 if place.linked:
-                    raise NodeFileError(f"is a link to {place.target}; a new file would replace it")
+                    raise NodeFileError(f"is a link to {place.target}, which isn't there")
                 replacing.clean(place.folder, self._clock(), None)
                 found = replacing.create(place.folder, place.name, content, self._new_mode)
                 return as_file(path, place.target, content, found)
@@ -163,7 +166,7 @@ class DirectoryNodes:
 
     def _check_writable(self, target: str) -> None:
         for allowed in self._writable:
-            if target == allowed or target.startswith(allowed.rstrip("/") + "/"):
+            if target == allowed or target.startswith(allowed + "/"):
                 return
         raise NodeFileError(
             f"leads to {target}, where nothing may be written",
@@ -190,6 +193,12 @@ class DirectoryNodes:
             yield Tree(top)
         finally:
             os.close(top)
+
+
+def _checked(place: str) -> str:
+    if not place.startswith("/") or any(step in {".", ".."} for step in place.split("/")):
+        raise SettingsError(f"{place!r} is no absolute path of a place where files may be written")
+    return place.rstrip("/")
 
 
 def _check_path(path: str) -> None:

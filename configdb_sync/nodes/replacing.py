@@ -84,7 +84,7 @@ def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
             # Unlike a rename, a link never replaces.
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         except FileExistsError as error:
-            raise FileChangedError("is there by now, though it wasn't when the node was read") from error
+            raise appeared() from error
         _settle(folder)
         return os.fstat(descriptor)
 
@@ -111,6 +111,11 @@ def check_unchanged(folder: int, live: Live) -> None:
 def changed() -> FileChangedError:
     """Return the error for a file that someone else changed, moved or removed since it was read."""
     return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
+
+
+def appeared() -> FileChangedError:
+    """Return the error for a file that is there though it was to be created."""
+    return FileChangedError("is there by now, though it wasn't when the node was read", way_out="run again")
 
 
 def clean(folder: int, now: float, beside: os.stat_result | None) -> None:

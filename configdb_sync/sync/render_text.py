@@ -21,7 +21,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
-    idle = [node for node in plan.nodes if not _worth_showing(node)]
+    idle = [node for node in plan.nodes if not _worth_showing(node) and not node.problems]
     for node in plan.nodes:
         if _worth_showing(node):
             yield ""
@@ -45,9 +45,9 @@ def report_lines(report: Report) -> Iterator[str]:
         f" in {report.seconds:.1f} s"
     )
     yield from _environment(report.change, "created", "added")
-    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan, node)]
+    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan) and not node.problems]
     for node in report.nodes:
-        if _worth_showing(node.plan, node):
+        if _worth_showing(node.plan):
             yield ""
             yield _title(node.plan)
             for change in node.plan.changes:
@@ -91,8 +91,8 @@ def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator
         yield f"ConfigDB: {adds} data sources {names} (component {change.component})"
 
 
-def _worth_showing(node: NodePlan, report: NodeReport | None = None) -> bool:
-    return bool(node.changes or node.problems or node.notes or node.undeclared or (report and report.problems))
+def _worth_showing(node: NodePlan) -> bool:
+    return bool(node.changes or node.notes or node.undeclared)
 
 
 def _title(node: NodePlan) -> str:
@@ -106,6 +106,9 @@ def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
         else:
             yield f"  {change.data_source}: {upload} {count(len(change.upload), 'change')}"
             yield from _changes(change.upload)
+    if change.ordered:
+        yield f"  {change.data_source}: override by a standing order"
+        yield from _changes(change.ordered)
     if change.write is not Write.NONE:
         verb = {Write.REPLACE: write, Write.CREATE: f"{write} the new file", Write.REMOVE: "remove"}[change.write]
         yield f"  {change.path}: {verb}"
@@ -114,7 +117,7 @@ def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
 
 def _done(change: DocumentChange, node: NodeReport) -> Iterator[str]:
     uploaded, written = change.data_source in node.uploaded, change.data_source in node.written
-    if uploaded and change.uploads:
+    if uploaded or change.ordered:
         yield from _change(_without_write(change), "uploaded", "wrote")
     if written:
         verb = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}[change.write]

@@ -7,10 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy.engine import Engine
-
+from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
@@ -45,7 +45,7 @@ class Run:
     identity: str
     client: ConfigDBClient
     nodes: Nodes
-    database: Engine
+    database: Database
     masker: Masker
     options: RunOptions
     progress: Progress
@@ -83,6 +83,7 @@ class Run:
         if self.options.allowed_unsafe is not None:
             allowed = self._let_through(self.options.allowed_unsafe)
         examiner, identities = self._begin(allowed)
+        failpoints.here("run-begun")
         executor = Executor(self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options)
         done: list[NodeReport] = []
         stopped: ProductError | None = None
@@ -105,6 +106,7 @@ class Run:
             for name, problem in self._unmatched(identities, plans):
                 done.append(NodeReport(NodePlan(name), problems=(problem,)))
         examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
+        failpoints.here("run-done")
         done.sort(key=lambda report: natural(report.plan.node))
         return Report(
             run=self.identity,

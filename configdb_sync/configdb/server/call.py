@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from werkzeug.wrappers import Request
 
 from configdb_sync import jsonvalues
-from configdb_sync.configdb.server.database import Database
 from configdb_sync.configdb.server.headers import MAX_TEXT, decoded
 from configdb_sync.configdb.server.preconditions import Conditions, read_conditions
 from configdb_sync.configdb.server.refusals import refuse
+from configdb_sync.database import Database
 
 RUN_HEADER = "X-Configdb-Run"
 COMMENT_HEADER = "X-Configdb-Comment"

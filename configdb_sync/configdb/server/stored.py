@@ -12,11 +12,11 @@ from configdb_sync.configdb import merge
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.call import Call, Writer
 from configdb_sync.configdb.server.contents import EMPTY, Content, document_of, store, sweep
-from configdb_sync.configdb.server.database import Database
 from configdb_sync.configdb.server.paths import Kind
 from configdb_sync.configdb.server.places import ROOT, Place
 from configdb_sync.configdb.server.preconditions import Conditions
 from configdb_sync.configdb.server.refusals import refuse
+from configdb_sync.database import Database
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
 
 _DOCUMENTS = schema.documents

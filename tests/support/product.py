@@ -1,0 +1,134 @@
+"""The command line called as a user would, with its exit code, its output and what it sent to ConfigDB."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configdb_sync.cli.main import main
+from configdb_sync.configdb import connect
+from configdb_sync.configdb.exchange import Answer, Exchange, Request
+
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output read as JSON."""
+        return json.loads(self.out)
+
+
+Fault = Callable[[Request], "Answer | None"]
+"""Answers a request in the server's place, or None to let it through; may raise what an exchange raises."""
+
+
+@dataclass
+class Product:
+    """``configdb-sync`` with a state folder of its own and an embedded ConfigDB that keeps a list of its requests."""
+
+    state: Path
+    requests: list[Request] = field(default_factory=list)
+    fault: Fault | None = None
+    plain: bool = False
+    """Whether the server hides that it is ours, so that it is taken for tuning-box."""
+
+    def __call__(self, *arguments: object, stdin: str = "") -> Result:
+        """Run a command; ``--state`` is added."""
+        out, err = io.StringIO(), io.StringIO()
+        code: Any = None
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _stdin(stdin):
+            try:
+                main([*map(str, arguments), "--state", str(self.state)])
+            except SystemExit as end:
+                code = end.code
+        return Result(int(code or 0), out.getvalue(), err.getvalue())
+
+    def changing(self) -> list[Request]:
+        """The requests since the last call that would change something; the list begins anew."""
+        found = [request for request in self.requests if request.method in CHANGING]
+        self.requests.clear()
+        return found
+
+
+@contextlib.contextmanager
+def _stdin(text: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        yield
+
+
+@dataclass(frozen=True)
+class _Watched:
+    inner: Exchange
+    product: Product
+
+    @property
+    def base(self) -> str:
+        return self.inner.base
+
+    def send(self, request: Request) -> Answer:
+        self.product.requests.append(request)
+        answer = None if self.product.fault is None else self.product.fault(request)
+        if answer is None:
+            answer = self.inner.send(request)
+        if self.product.plain:
+            shown = {name: value for name, value in answer.headers.items() if name != "server-product"}
+            answer = Answer(answer.status, shown, answer.body)
+        return answer
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
+    """Return a product whose embedded ConfigDB is watched."""
+    for name in [name for name in os.environ if name.startswith(("OS_", "CONFIGDB_SYNC_"))]:
+        if name != "CONFIGDB_SYNC_FIXTURES":
+            patch.delenv(name)
+    product = Product(state)
+    embedded: Callable[[str | None, int], Exchange] = connect._embedded
+
+    def watched(database_url: str | None, workers: int) -> Exchange:
+        return _Watched(embedded(database_url, workers), product)
+
+    patch.setattr(connect, "_embedded", watched)
+    return product
+
+
+def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
+    """Return all there is to know of a tree: kinds, modes, owners, links, contents, inodes, times."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted(root.rglob("*")):
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            content: object = path.readlink()
+        elif stat.S_ISREG(info.st_mode):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            content = None
+        kept = (info.st_ino, info.st_mtime_ns) if content is not None else ()
+        found[str(path.relative_to(root))] = (info.st_mode, info.st_uid, info.st_gid, content, *kept)
+    return found
+
+
+def contents(root: Path) -> dict[str, tuple[object, ...]]:
+    """Return the same without inodes and times, which a rewritten file changes."""
+    return {path: facts[:4] for path, facts in snapshot(root).items()}

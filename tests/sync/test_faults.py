@@ -1,0 +1,387 @@
+"""Bad input and bad peers (U4, U7, U13, U14, U19, U23): a clear error, its exit code, everything else done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configdb_sync.configdb.exchange import Answer, Request
+from configdb_sync.exits import Exit
+from tests.support.product import Product, contents
+from tests.support.trees import GLOBALS, make_node, make_trees
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    return make_trees(tmp_path / "trees", "1", "2", "3")
+
+
+def sync(product: Product, trees: Path, *more: object) -> tuple[int, str]:
+    result = product("sync", "--env", 5, "--from", trees, *more)
+    assert "CANARY" not in result.out + result.err
+    return result.code, result.out + result.err
+
+
+def test_a_missing_folder_is_named(product: Product, tmp_path: Path) -> None:
+    code, text = sync(product, tmp_path / "nowhere")
+    assert code == Exit.USAGE
+    assert "nowhere" in text
+    assert "node-<id>/etc/hiera" in text
+
+
+def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Path) -> None:
+    result = product("sync", "--env", 6, "--from", trees)
+    assert result.code == Exit.ENVIRONMENT
+    assert "use --env 5" in result.out
+    assert product.changing() == []
+    assert product("get", "--env", 6, "-r", "astute").code == Exit.CONFIGDB
+
+
+def test_one_node_of_another_environment_fails_alone(product: Product, trees: Path) -> None:
+    make_node(trees, "4", env=6)
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "node 4" in text
+    assert "belongs to environment 6" in text
+    assert product("get", "--env", 5, "-r", "astute", "--level", "nodes=3", "--key", "debug").out == "false\n"
+
+
+def test_a_node_whose_facts_contradict_its_place_fails_alone(product: Product, trees: Path) -> None:
+    (trees / "node-3").rename(trees / "node-30")
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "node 30" in text
+    assert "uid 3" in text
+    assert not any("/nodes/30/" in request.path for request in product.changing())
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"a: [1\nb: 2\n", "line"),
+        (b"- a\n- b\n", "mapping"),
+        (b"a: \xe4\n", "UTF-8"),
+        (b"a: 1\n---\nb: 2\n", "document"),
+        (b"a: !ruby/object:OpenStruct {x: 1}\n", "ruby/object"),
+        (b"a: .nan\n", "nan"),
+        (b'a: {1: x, "1": y}\n', "1"),
+    ],
+)
+def test_a_broken_file_is_an_error_for_that_file_alone(
+    product: Product, trees: Path, content: bytes, reason: str
+) -> None:
+    broken = trees / "node-2/etc/hiera/globals.yaml"
+    broken.write_bytes(content)
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "node 2, file globals.yaml" in text
+    assert reason.lower() in text.lower()
+    assert broken.read_bytes() == content
+    assert "5 documents uploaded" in text
+
+
+def test_a_broken_base_file_is_an_error_for_its_node_alone(product: Product, trees: Path) -> None:
+    (trees / "node-2/etc/fuel/cluster/5/astute.yaml").write_text("a: [\n")
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "node 2, file astute.yaml" in text
+    assert not any("/nodes/2/" in request.path for request in product.changing())
+
+
+def test_a_node_without_base_file_and_one_that_is_not_there(product: Product, trees: Path) -> None:
+    (trees / "node-2/etc/hiera/astute.yaml").unlink()
+    code, text = sync(product, trees, "--node", "2,node-1.example.com,9")
+    assert code == Exit.PARTIAL
+    assert "node 2" in text
+    assert "no base file" in text
+    assert "node 9: there is no such node" in text
+    nodes = {request.path.partition("/nodes/")[2][:1] for request in product.changing() if "/nodes/" in request.path}
+    assert nodes == {"1"}
+
+
+def test_a_file_that_cannot_be_written_leaves_the_others_written(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    elsewhere = trees / "node-2/etc/elsewhere.yaml"
+    (trees / "node-2/etc/hiera/globals.yaml").rename(elsewhere)
+    (trees / "node-2/etc/hiera/globals.yaml").symlink_to("../elsewhere.yaml")
+    for node in "12":
+        override = ("override", "--env", 5, "-r", "globals", "--level", f"nodes={node}", "--key", "use_syslog")
+        assert product(*override, "--type", "bool", "--value", "false").code == 0
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "node 2, file globals.yaml" in text
+    assert elsewhere.read_text() == GLOBALS
+    assert "use_syslog: false" in (trees / "node-1/etc/hiera/globals.yaml").read_text()
+    elsewhere.replace(trees / "node-2/etc/hiera/globals.yaml")
+    assert sync(product, trees)[0] == Exit.OK
+    assert "use_syslog: false" in (trees / "node-2/etc/hiera/globals.yaml").read_text()
+
+
+def test_configdb_away_is_said_and_nothing_is_touched(product: Product, trees: Path) -> None:
+    before = contents(trees)
+    code, text = sync(product, trees, "--configdb", "http://127.0.0.1:9")
+    assert code == Exit.CONFIGDB
+    assert "127.0.0.1:9" in text
+    assert contents(trees) == before
+
+
+def answers(status: int, body: bytes, wanted: str, kind: str = "text/html", method: str = "PUT") -> object:
+    def fault(request: Request) -> Answer | None:
+        if request.method == method and wanted in request.path:
+            return Answer(status, {"content-type": kind}, body)
+        return None
+
+    return fault
+
+
+def test_refused_credentials_stop_the_run(product: Product, trees: Path) -> None:
+    product.fault = answers(401, b"{}", "/nodes/")  # type: ignore[assignment]
+    before = contents(trees)
+    code, text = sync(product, trees, "--parallel", 1)
+    assert code == Exit.ACCESS
+    assert "stopped before its end" in text
+    assert "Not worked on" in text
+    assert contents(trees) == before
+    product.fault = None
+    assert sync(product, trees)[0] == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, b"<html>proxy error</html>", "text/html"),
+        (200, b'{"error": "quota"}', "application/json"),
+        (302, b"", "text/html"),
+    ],
+)
+def test_nonsense_in_the_middle_fails_that_document_alone(
+    product: Product, trees: Path, status: int, body: bytes, kind: str
+) -> None:
+    product.fault = answers(status, body, "/environments/5/nodes/2/resources/", kind)  # type: ignore[assignment]
+    before = contents(trees)
+    code, text = sync(product, trees)
+    assert code == Exit.CONFIGDB
+    assert "node 2" in text
+    assert contents(trees) == before
+    product.fault = None
+    assert product("get", "--env", 5, "-r", "globals", "--level", "nodes=3", "--key", "use_syslog").out == "true\n"
+    assert sync(product, trees)[0] == Exit.OK
+
+
+def test_effective_data_that_is_not_what_was_foreseen_is_never_written(product: Product, trees: Path) -> None:
+    """S01: an empty but successful answer must not empty the file (U20: sync stops if the server disagrees)."""
+    assert sync(product, trees)[0] == Exit.OK
+    override = ("override", "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product(*override, "--type", "bool", "--value", "false").code == 0
+    before = contents(trees)
+
+    def lying(request: Request) -> Answer | None:
+        if request.path.endswith("values?effective"):
+            return Answer(200, {"content-type": "application/json"}, b"{}")
+        return None
+
+    product.fault, product.plain = lying, True
+    code, text = sync(product, trees)
+    assert code == Exit.CONFIGDB
+    assert "effective data" in text
+    assert contents(trees) == before
+
+
+def test_an_emptied_file_is_withheld_until_let_through(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    emptied = trees / "node-2/etc/hiera/globals.yaml"
+    emptied.write_text("# nothing\n")
+    code, text = sync(product, trees)
+    assert code == Exit.UNSAFE
+    assert "would remove 2 of 2 keys" in text
+    assert product("get", "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog").out == "true\n"
+    digest = text.split("sync --force ")[1].split()[0]
+    assert sync(product, trees, "--force", "0123456789ab")[0] == Exit.UNSAFE
+    assert sync(product, trees, "--force", digest)[0] == Exit.OK
+    assert product("get", "--env", 5, "-r", "globals", "--level", "nodes=2").out == "{}\n"
+    assert emptied.read_text() == "# nothing\n"
+
+
+def test_a_vanished_file_is_never_brought_back(product: Product, tmp_path: Path) -> None:
+    trees = tmp_path / "trees"
+    hiera = make_node(trees, "1", override__configuration__default_route="gateway: 10.0.0.1\n")
+    assert sync(product, trees)[0] == Exit.OK
+    gone = hiera / "override/configuration/default_route.yaml"
+    gone.unlink()
+    code, text = sync(product, trees)
+    assert code == Exit.OK
+    assert "- gateway" in text
+    assert not gone.exists()
+    where = ("get", "--env", 5, "-r", "override/configuration/default_route", "--level", "nodes=1")
+    assert product(*where, "--values").out == "{}\n"
+    product.changing()
+    assert sync(product, trees)[0] == Exit.OK
+    assert product.changing() == []
+
+
+def test_a_file_is_made_for_an_override_and_taken_away_with_it(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    before = contents(trees)
+    made = trees / "node-2/etc/hiera/override/common.yaml"
+    where = ("--env", 5, "-r", "override/common", "--level", "nodes=2", "--key", "puppet.pool")
+    assert product("override", *where, "--type", "str", "--value", "p1").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert made.stat().st_mode & 0o777 == 0o640
+    assert "p1" in made.read_text()
+    product.changing()
+    assert sync(product, trees)[0] == Exit.OK
+    assert product.changing() == []
+    assert product("rm-override", *where).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert contents(trees) == before
+
+
+def test_a_file_that_no_data_source_declares_is_reported(product: Product, tmp_path: Path) -> None:
+    trees = tmp_path / "trees"
+    make_node(trees, "1", extra="a: 1\n")
+    code, text = sync(product, trees)
+    assert code == Exit.OK
+    assert "not a data source, left alone: extra.yaml" in text
+    assert sync(product, trees, "--data-sources", "extra")[0] == Exit.OK
+    assert product("get", "--env", 5, "-r", "extra", "--level", "nodes=1", "--key", "a").out == "1\n"
+
+
+def test_environment_with_other_levels_refuses_the_whole_run(product: Product, trees: Path) -> None:
+    code, _ = sync(product, trees, "--levels", "cluster=%{deployment_id},nodes=%{uid}")
+    assert code == Exit.OK
+    product.changing()
+    code, text = sync(product, trees)
+    assert code == Exit.ENVIRONMENT
+    assert "cluster, nodes" in text
+    assert "--levels" in text
+    assert product.changing() == []
+
+
+def test_levels_that_the_environment_lacks_are_added(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    assert sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")[0] == Exit.OK
+
+
+def lose_records(product: Product) -> None:
+    for path in product.state.glob("configdb-sync.sqlite*"):
+        path.unlink()
+
+
+def lose_digests(product: Product, *nodes: str) -> None:
+    """Empty what ConfigDB keeps of the records, as a server that can't keep it would be."""
+    for node in nodes:
+        where = ("del", "--env", 5, "-r", "records", "--level", f"nodes={node}", "--all-keys")
+        assert product(*where).code == 0
+
+
+@pytest.mark.parametrize("digests", [True, False])
+def test_lost_records_freeze_no_override(product: Product, trees: Path, digests: bool) -> None:
+    """U18 on a new master, with ConfigDB's digests and with neither."""
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "astute", "--level", "nodes=2", "--key", "nova.debug")
+    assert product("override", *where, "--type", "bool", "--value", "true").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    lose_records(product)
+    if not digests:
+        lose_digests(product, "1", "2", "3")
+    product.changing()
+    assert sync(product, trees)[0] == Exit.OK
+    assert not any("/values" in request.path for request in product.changing()) or not digests
+    assert product("get", *where, "--values").out == "false\n"
+    assert product("rm-override", *where).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert "debug: true" not in (trees / "node-2/etc/astute.yaml").read_text()
+
+
+def test_a_new_master_takes_a_nodes_change_beside_an_override_that_is_gone(product: Product, trees: Path) -> None:
+    """U18: the override was taken away while the records were lost; only ConfigDB's digests tell our writing."""
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    lose_records(product)
+    assert product("rm-override", *where).code == 0
+    path = trees / "node-2/etc/hiera/globals.yaml"
+    path.write_text(path.read_text().replace("- 2", "- 3"))
+    assert sync(product, trees)[0] == Exit.OK
+    assert path.read_text() == GLOBALS.replace("- 2", "- 3")
+    assert product("get", *where[:-1], "nova_hash.rates", "--values", "--format", "json").json == [1, 3]
+
+
+def test_an_old_backup_of_the_records_freezes_nothing(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    backup = (product.state / "configdb-sync.sqlite").read_bytes()
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    lose_records(product)
+    (product.state / "configdb-sync.sqlite").write_bytes(backup)
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("get", *where, "--values").out == "true\n"
+    assert product("rm-override", *where).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
+
+
+@pytest.mark.parametrize("digests", [True, False])
+def test_an_ambiguous_key_is_left_alone_until_a_side_is_taken(product: Product, trees: Path, digests: bool) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    key = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product("override", *key, "--type", "bool", "--value", "false").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    lose_records(product)
+    if not digests:
+        lose_digests(product, "2")
+    path = trees / "node-2/etc/hiera/globals.yaml"
+    path.write_text(path.read_text().replace("use_syslog: false", "use_syslog: 7"))
+    for _ in range(2):
+        code, text = sync(product, trees)
+        assert code == Exit.PARTIAL
+        assert "'use_syslog'" in text
+        assert "--accept-node" in text
+        assert "use_syslog: 7" in path.read_text()
+        assert product("get", *key, "--values").out == "true\n"
+    assert sync(product, trees, "--accept-node")[0] == Exit.OK
+    assert product("get", *key, "--values").out == "7\n"
+    assert product("rm-override", *key).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert "use_syslog: 7" in path.read_text()
+
+
+def test_a_node_may_be_named_by_its_fqdn(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--key", "use_syslog", "--level")
+    assert product("get", *where, "nodes=node-2.example.com").out == "true\n"
+    unknown = product("get", *where, "nodes=node-9.example.com")
+    assert unknown.code == Exit.USAGE
+    assert "no run has seen" in unknown.err
+
+
+def test_what_others_put_at_a_nodes_level_is_reported_and_replaced(product: Product, trees: Path) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product("set", *where, "--type", "bool", "--value", "false").code == 0
+    code, text = sync(product, trees)
+    assert code == Exit.OK
+    assert "someone else changed its values" in text
+    assert product("get", *where).out == "true\n"
+
+
+def test_the_report_file_is_for_its_owner_and_holds_no_secret(product: Product, trees: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert sync(product, trees, "--report", report)[0] == Exit.OK
+    path = trees / "node-2/etc/astute.yaml"
+    path.write_text(path.read_text().replace("CANARY-old", "CANARY-new"))
+    code, text = sync(product, trees, "--report", report)
+    assert code == Exit.OK
+    assert "nova.db_password: " in text
+    assert report.stat().st_mode & 0o777 == 0o600
+    assert "CANARY" not in report.read_text()
+    assert "db_password" in report.read_text()
+
+
+def test_every_failure_leaves_nothing_half_written(product: Product, trees: Path) -> None:
+    names = {path.name for path in trees.rglob("*")}
+    assert sync(product, trees)[0] == Exit.OK
+    assert {path.name for path in trees.rglob("*")} == names
