@@ -2,7 +2,7 @@
 
 A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
 within a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone:
-an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions``, "Blocks".
+an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions/parsing-by-blocks.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a YAML text to the values that Ruby would hold, over libyaml's events.
 
 Both Psych and PyYAML stand on libyaml, so the syntax is the same to the byte; what scalars, tags, merge keys,
-aliases and duplicate keys mean is Psych's (``docs/decisions/0031-own-yaml-builder.md``).
+aliases and duplicate keys mean is Psych's (``docs/decisions/own-yaml-builder.md``).
 """
 
 from __future__ import annotations

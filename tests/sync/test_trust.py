@@ -263,4 +263,6 @@ TestTrust.settings = settings(
 @pytest.mark.long
 def test_trust_at_length() -> None:
     """The same, as long as one has patience for."""
-    run_state_machine_as_test(Trust, settings=settings(Trust.TestCase.settings, max_examples=300, stateful_step_count=25))
+    run_state_machine_as_test(
+        Trust, settings=settings(Trust.TestCase.settings, max_examples=300, stateful_step_count=25)
+    )
