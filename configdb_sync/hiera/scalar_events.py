@@ -33,8 +33,10 @@ class PlainScalars:
 
     def resolve(self, text: str) -> Scalar:
         """Return what Ruby reads for a plain scalar; raises ``ScalarError`` as ``scalars.resolve`` does."""
-        if text in self.known:
-            return self.known[text]
+        # None is a value, too; and another thread may empty the dictionary at any time.
+        value = self.known.get(text, MERGE)
+        if value is not MERGE:
+            return value
         value = resolve(text)
         # Specials stay out, so that whoever finds a scalar in ``known`` knows that JSON has it.
         if len(text) <= _LONGEST_KNOWN and not isinstance(value, Special):
