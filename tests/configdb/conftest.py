@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,16 +42,16 @@ def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
         yield client
 
 
-@pytest.fixture(params=["embedded-sqlite", "embedded-postgresql", "legacy"])
-def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConfigDBClient]:
-    """A client of each server; the databases of the embedded ones are empty, the legacy one's is shared."""
+@pytest.fixture(scope="session", params=["embedded-sqlite", "embedded-postgresql", "legacy"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
+    """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
     if request.param == "legacy":
         with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
             yield found
         return
     if request.param == "embedded-sqlite":
-        database_url = f"sqlite:///{tmp_path}/configdb.sqlite"
+        database_url = f"sqlite:///{tmp_path_factory.mktemp('embedded')}/configdb.sqlite"
     else:
-        database_url = request.getfixturevalue("cluster").create(f"client_{uuid.uuid4().hex}")
+        database_url = request.getfixturevalue("cluster").create("client")
     with connect("embedded", database_url=database_url, writer=WRITER) as found:
         yield found

@@ -21,7 +21,7 @@ from tests.peers import liar
 from tests.peers.liar import Liar, Script, answer
 
 TOKEN = "CANARY-token-7f3"
-LIMITS = Limits(connect=2, read=0.5, total=1.5, answer=100_000)
+LIMITS = Limits(connect=2, read=0.5, total=0.9, answer=100_000)
 PATH = "/environments/5/nodes/46/resources/1/values"
 
 
