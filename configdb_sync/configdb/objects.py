@@ -46,6 +46,12 @@ class Objects(Link):
             )
         return found
 
+    def level_values(self, environment: Environment) -> dict[str, tuple[str, ...]] | None:
+        """Return the values of each hierarchy level that may have documents; None on 0.1.0, which doesn't tell."""
+        if self.server() is ServerKind.LEGACY:
+            return None
+        return self._get(f"{urls.environment_path(environment.id)}/hierarchy_levels", answers.level_values)
+
     def definitions(self, environment: Environment) -> dict[str, Definition]:
         """Return the environment's definitions by name.
 

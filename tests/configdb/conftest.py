@@ -10,20 +10,12 @@ import pytest
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
-from tests.peers import postgresql, tuning_box
+from tests.configdb.legacy import legacy_url
+from tests.peers import postgresql
+
+__all__ = ["legacy_url"]
 
 WRITER = Writer("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
-
-
-@pytest.fixture(scope="session")
-def legacy_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of PyPI's tuning-box 0.1.0, mounted as in Nailgun."""
-    reason = tuning_box.unavailable()
-    if reason:
-        pytest.skip(reason)
-    database = tmp_path_factory.mktemp("tuning-box") / "configdb.sqlite"
-    with tuning_box.running(f"sqlite:///{database}", "/api/v1/config") as url:
-        yield url
 
 
 @pytest.fixture(scope="session")
