@@ -102,6 +102,15 @@ def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str,
     return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
 
 
+def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:
+    """Return the key of an order for all nodes. Raises ``SettingsError`` where none, or a level, was given."""
+    if levels:
+        raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+    if path is None:
+        raise SettingsError("--all-nodes wants one key", way_out="name it with --key")
+    return path
+
+
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
     """Return the value that the options give; a secret isn't taken from the command line (``architecture.md``,
     Masking)."""

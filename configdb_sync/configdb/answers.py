@@ -93,6 +93,14 @@ def environment(value: Json) -> Environment:
     return Environment(_id(value, "id"), tuple(ids), tuple(levels))
 
 
+def level_values(value: Json) -> tuple[str, ...]:
+    """Return the values that an environment's hierarchy level has, of an answer about that level."""
+    values = _list(_object(value, "a hierarchy level").get("values"), "values")
+    if not all(isinstance(one, str) for one in values):
+        raise ValueError("values holds something else than texts")
+    return tuple(values)
+
+
 def lookup(value: Json) -> dict[str, tuple[Json, str]]:
     """Return each top-level key's value and the level that gave it, of ``show_lookup``."""
     found: dict[str, tuple[Json, str]] = {}
@@ -111,17 +119,6 @@ def etags(value: Json) -> dict[int, Etags]:
             raise ValueError("the digests are not by definition id")
         _object(item, "the digests of a data source")
         found[int(key)] = Etags(_text(item, "values"), _text(item, "overrides"), _text(item, "effective"))
-    return found
-
-
-def level_values(value: Json) -> dict[str, tuple[str, ...]]:
-    """Return the values that each hierarchy level of an environment has, in its order."""
-    found = {}
-    for item in _list(value, "the hierarchy levels"):
-        values = _list(_object(item, "a hierarchy level").get("values"), "the values of a level")
-        if not all(isinstance(text, str) for text in values):
-            raise ValueError("the values of a level are texts")
-        found[_text(item, "name")] = tuple(values)
     return found
 
 

@@ -52,7 +52,7 @@ class Source:
         self._client = client
         self._environment = _existing(client, env)
         self._definitions = client.definitions(self._environment)
-        listed = client.level_values(self._environment)
+        listed = _listed(client, self._environment)
         if listed is None and not places:
             raise SettingsError(
                 f"{client.base} is tuning-box 0.1.0, which doesn't tell which nodes it has data of",
@@ -192,6 +192,13 @@ def _existing(client: ConfigDBClient, env: int) -> Environment:
     if environment is None:
         raise MissingError(f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb")
     return environment
+
+
+def _listed(client: ConfigDBClient, environment: Environment) -> dict[str, tuple[str, ...]] | None:
+    """Return the values of each level, None where the server doesn't tell."""
+    if client.server() is ServerKind.LEGACY:
+        return None
+    return {level: client.level_values(environment.id, level) for level in environment.levels}
 
 
 def _places(environment: Environment, listed: Mapping[str, Sequence[str]]) -> Iterator[LevelPath]:

@@ -46,12 +46,6 @@ class Objects(Link):
             )
         return found
 
-    def level_values(self, environment: Environment) -> dict[str, tuple[str, ...]] | None:
-        """Return the values of each hierarchy level that may have documents; None on 0.1.0, which doesn't tell."""
-        if self.server() is ServerKind.LEGACY:
-            return None
-        return self._get(f"{urls.environment_path(environment.id)}/hierarchy_levels", answers.level_values)
-
     def definitions(self, environment: Environment) -> dict[str, Definition]:
         """Return the environment's definitions by name.
 
@@ -159,6 +153,15 @@ class Objects(Link):
             except (LostError, ConflictError):
                 continue
         raise ConflictError(f"environment {environment.id} can't get the levels {list(levels)} by appending")
+
+    def level_values(self, environment: int, level: str) -> tuple[str, ...]:
+        """Return the values that a hierarchy level has in an environment: the nodes that ConfigDB knows, for ``nodes``.
+
+        Raises ``UnsupportedError`` on 0.1.0.
+        """
+        self._refuse_legacy(f"the nodes of environment {environment} can't be listed")
+        path = f"{urls.environment_path(environment)}/hierarchy_levels/{urls.segment(level, 'the level')}"
+        return self._get(path, answers.level_values)
 
     def add_definition(self, component: int, name: str) -> Definition:
         """Add a definition to a component and return it, or the one of this name that is there already.

@@ -14,10 +14,12 @@ from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
 from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
 from configdb_sync.hiera.faults import UnreadableError
+from configdb_sync.hiera.layout import Layout
 from configdb_sync.hiera.memory import Memory
 from configdb_sync.hiera.pieces import Parsed, joined
 from configdb_sync.hiera.rewriting import Rewrite
 from configdb_sync.hiera.scalar_events import PlainScalars
+from configdb_sync.hiera.survey import Surveys
 from configdb_sync.jsonvalues import Json, combine_digests
 
 __all__ = ["MAX_BYTES", "HieraDocument", "Reader", "Rewrite", "created"]
@@ -71,7 +73,7 @@ class HieraDocument:
         the type marks by top-level key for what the node's own text doesn't tell. See ``rewriting`` for the rules.
         Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
         """
-        return rewriting.rewritten(self._reader.read, self.raw, target, kept or {}, marks or {})
+        return rewriting.rewritten(self._reader, self.raw, target, kept or {}, marks or {})
 
 
 class Reader:
@@ -81,6 +83,7 @@ class Reader:
         self._plain = PlainScalars()
         self._blocks = Blocks(self._plain, _BUDGET)
         self._memory: Memory[Block] = Memory(_BUDGET)
+        self._surveys = Surveys(self._plain, _BUDGET)
 
     def read(self, raw: bytes) -> HieraDocument:
         """Return the document of a file's bytes.
@@ -95,6 +98,10 @@ class Reader:
         if found is None:
             found = self._whole(text)
         return HieraDocument(raw, *found, self)
+
+    def layout_of(self, raw: bytes) -> Layout | None:
+        """Return where the top-level keys of a file stand, None for one that can only be written as a whole."""
+        return self._surveys.layout_of(raw)
 
     def _block(self, piece: str, anchors: Mapping[str, Anchored]) -> Block:
         """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
@@ -128,4 +135,4 @@ def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None)
 
     Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
     """
-    return rewriting.created(Reader().read, target, marks or {})
+    return rewriting.created(Reader(), target, marks or {})

@@ -16,7 +16,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -25,7 +25,6 @@ from configdb_sync.hiera.dumper import Style, block, check
 from configdb_sync.hiera.faults import fault
 from configdb_sync.hiera.layout import Layout, Place
 from configdb_sync.hiera.marks import CollisionError, to_json, typed, typed_key
-from configdb_sync.hiera.survey import layout_of
 from configdb_sync.jsonvalues import Json, same
 
 WHOLE = ""
@@ -55,14 +54,21 @@ class Document(Protocol):
         """The types that JSON lacks, by top-level key."""
 
 
-Read = Callable[[bytes], Document]
+class Files(Protocol):
+    """Reads files and finds their layouts."""
+
+    def read(self, raw: bytes) -> Document:
+        """Return the document; raises ``DocumentError``."""
+
+    def layout_of(self, raw: bytes) -> Layout | None:
+        """Return the layout, None for a file that can only be written as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     """What a file is to hold, and what tells its types: the node's own document, the present one, marks."""
 
-    read: Read
+    files: Files
     target: Mapping[str, Json]
     marks: Mapping[str, Json]
     own: Document | None = None
@@ -92,52 +98,54 @@ class _Task:
         return found if below is None else {**found, "value": below}
 
 
-def created(read: Read, target: Mapping[str, Json], marks: Mapping[str, Json]) -> bytes:
+def created(files: Files, target: Mapping[str, Json], marks: Mapping[str, Json]) -> bytes:
     """Return the bytes of a new file. Raises ``DocumentError``."""
     check(dict(target))
-    return _written_whole(_Task(read, target, marks), Style())
+    return _written_whole(_Task(files, target, marks), Style())
 
 
 def rewritten(
-    read: Read, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, str], marks: Mapping[str, Json]
+    files: Files, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, str], marks: Mapping[str, Json]
 ) -> Rewrite:
     """Return the new content of the file ``raw`` and what is kept of it. Raises ``DocumentError``."""
-    check(dict(target))
-    present = read(raw)
-    own = _own(read, raw, kept)
+    present = files.read(raw)
+    check(
+        {key: value for key, value in target.items() if key not in present.values or present.values[key] is not value}
+    )
+    own = _own(files, raw, kept)
     if own is None:
         own, kept = present, {}
     if _holds(own, target):
         return Rewrite(own.raw, {})
     if kept and _holds(present, target):
         return Rewrite(raw, dict(kept))
-    task = _Task(read, target, marks, own, present)
-    present_layout = _layout(raw)
+    task = _Task(files, target, marks, own, present)
+    present_layout = files.layout_of(raw)
     base = present if WHOLE in kept else own
-    layout = present_layout if WHOLE in kept else _layout(own.raw)
+    layout = present_layout if WHOLE in kept else files.layout_of(own.raw)
     found = _by_key(task, base, layout, present_layout) if layout is not None else None
     if found is None:
         style = layout.style if layout is not None else Style()
         return Rewrite(_written_whole(task, replace(style, newline="\n")), {WHOLE: _text(own.raw)})
-    if WHOLE in kept or WHOLE in found.kept or not _goes_back(found, own.raw):
+    if WHOLE in kept or WHOLE in found.kept or not _goes_back(files, found, own.raw):
         return Rewrite(found.raw, {WHOLE: _text(own.raw)})
     return found
 
 
-def _own(read: Read, raw: bytes, kept: Mapping[str, str]) -> Document | None:
+def _own(files: Files, raw: bytes, kept: Mapping[str, str]) -> Document | None:
     """Return the document as the node wrote it, None where the kept texts don't give one."""
     try:
-        text = kept[WHOLE] if WHOLE in kept else _restored(raw, kept)
-        return None if text is None else read(text.encode("utf-8"))
+        text = kept[WHOLE] if WHOLE in kept else _restored(files, raw, kept)
+        return None if text is None else files.read(text.encode("utf-8"))
     except (DocumentError, UnicodeEncodeError):
         return None
 
 
-def _restored(raw: bytes, kept: Mapping[str, str]) -> str | None:
+def _restored(files: Files, raw: bytes, kept: Mapping[str, str]) -> str | None:
     """Return the file's text with the kept ones put back, None where its keys can't be told apart."""
     if not kept:
         return _text(raw)
-    layout = _layout(raw)
+    layout = files.layout_of(raw)
     if layout is None:
         return None
     for key, text in kept.items():
@@ -145,8 +153,8 @@ def _restored(raw: bytes, kept: Mapping[str, str]) -> str | None:
     return layout.text()
 
 
-def _goes_back(result: Rewrite, own: bytes) -> bool:
-    restored = _restored(result.raw, result.kept)
+def _goes_back(files: Files, result: Rewrite, own: bytes) -> bool:
+    restored = _restored(files, result.raw, result.kept)
     return restored is not None and restored.encode("utf-8", "replace") == own
 
 
@@ -233,7 +241,7 @@ def _written_whole(task: _Task, style: Style) -> bytes:
 def _reads_as(task: _Task, raw: bytes, base: Document | None, rendered: set[str]) -> bool:
     """Tell whether ``raw`` holds the target: rendered keys with the types meant, the others with those of ``base``."""
     try:
-        found = task.read(raw)
+        found = task.files.read(raw)
     except DocumentError:
         if base is None:
             raise
@@ -250,10 +258,6 @@ def _reads_as(task: _Task, raw: bytes, base: Document | None, rendered: set[str]
 
 def _holds(document: Document, target: Mapping[str, Json]) -> bool:
     return same(dict(document.values), dict(target))
-
-
-def _layout(raw: bytes) -> Layout | None:
-    return layout_of(_text(raw))
 
 
 def _text(raw: bytes) -> str:

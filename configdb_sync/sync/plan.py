@@ -32,7 +32,8 @@ class DocumentChange:
     """What is to happen with one document of one node.
 
     ``first``: ConfigDB holds nothing of it yet. ``upload``: how the stored values change, empty if they don't;
-    ``write``: what becomes of the file, with ``written`` saying how its data changes.
+    ``write``: what becomes of the file, with ``written`` saying how its data changes. ``ordered``: the overrides that a
+    standing order gives to the node.
     """
 
     data_source: str
@@ -42,6 +43,7 @@ class DocumentChange:
     write: Write
     written: tuple[Change, ...]
     digests: Digests
+    ordered: tuple[Change, ...] = ()
 
     @property
     def uploads(self) -> bool:

@@ -93,6 +93,7 @@ def _document(change: DocumentChange) -> dict[str, Any]:
         "upload": [_change(one) for one in change.upload],
         "write": change.write.value,
         "written": [_change(one) for one in change.written],
+        "ordered": [_change(one) for one in change.ordered],
     }
 
 

@@ -106,6 +106,9 @@ def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
         else:
             yield f"  {change.data_source}: {upload} {count(len(change.upload), 'change')}"
             yield from _changes(change.upload)
+    if change.ordered:
+        yield f"  {change.data_source}: override by a standing order"
+        yield from _changes(change.ordered)
     if change.write is not Write.NONE:
         verb = {Write.REPLACE: write, Write.CREATE: f"{write} the new file", Write.REMOVE: "remove"}[change.write]
         yield f"  {change.path}: {verb}"
@@ -114,7 +117,7 @@ def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
 
 def _done(change: DocumentChange, node: NodeReport) -> Iterator[str]:
     uploaded, written = change.data_source in node.uploaded, change.data_source in node.written
-    if uploaded and change.uploads:
+    if uploaded or change.ordered:
         yield from _change(_without_write(change), "uploaded", "wrote")
     if written:
         verb = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}[change.write]
