@@ -21,7 +21,8 @@ def strings(draw: st.DrawFn) -> String:
 def integers(draw: st.DrawFn) -> int:
     if draw(st.booleans()):
         return draw(st.integers(-70000, 70000))
-    return draw(st.sampled_from([1, -1])) * (2 ** draw(st.integers(0, 200)) + draw(st.integers(-2, 2)))
+    power: int = 2 ** draw(st.integers(0, 200))
+    return draw(st.sampled_from([1, -1])) * (power + draw(st.integers(-2, 2)))
 
 
 @st.composite

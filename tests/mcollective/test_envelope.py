@@ -159,7 +159,7 @@ def test_keys_and_bodies_have_no_repr() -> None:
 
 
 @given(raw=st.sampled_from([REQUEST, REPLY]), changes=mutations)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tuple[str, int, int]]) -> None:
     for read in (envelope.read_request, envelope.read_reply):
         with contextlib.suppress(UnreadableError):
@@ -167,7 +167,7 @@ def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tu
 
 
 @given(value=values())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_body_is_read_or_a_typed_error(value: Ruby) -> None:
     for read in (envelope.read_rpc_reply, envelope.read_rpc_request):
         with contextlib.suppress(UnreadableError):

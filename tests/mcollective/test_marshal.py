@@ -20,7 +20,7 @@ from tests.mcollective.oracle import Oracle, told
 from tests.mcollective.strategies import values
 from tests.mcollective.vectors import REPLY, REPLY_BODY, REQUEST, REQUEST_BODY
 
-shared = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+shared = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +87,14 @@ def test_what_we_take_of_damaged_data_ruby_takes_for_the_same(
 
 
 @given(raw=st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(lambda rest: b"\x04\x08" + rest)))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_any_bytes_are_a_value_or_a_typed_error(raw: bytes) -> None:
     with contextlib.suppress(MarshalError):
         loads(raw)
 
 
 @given(raw=st.sampled_from([REQUEST, REPLY, REQUEST_BODY, REPLY_BODY]), changes=mutations)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_damaged_messages_are_a_value_or_a_typed_error(raw: bytes, changes: list[tuple[str, int, int]]) -> None:
     with contextlib.suppress(MarshalError):
         loads(_mutated(raw, changes))
