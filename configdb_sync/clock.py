@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from datetime import UTC, datetime
@@ -40,3 +41,8 @@ class SystemClock:
 def new_run_id() -> str:
     """Return a fresh identity for a run (``architecture.md``, A run)."""
     return f"req-{uuid.uuid4()}"
+
+
+def new_request_id() -> str:
+    """Return a fresh identity for a message on the bus: 32 hexadecimal digits, not to be guessed."""
+    return secrets.token_hex(16)

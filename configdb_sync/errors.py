@@ -102,6 +102,10 @@ class BusyError(ProductError):
     """Another run holds the lock, or this one's time is up."""
 
 
+class BusError(ProductError):
+    """The message bus that leads to the nodes can't be used: not reached, login refused, lost, or misused (U8)."""
+
+
 class ConfigDBError(ProductError):
     """ConfigDB answered something that stops what was asked of it."""
 

@@ -29,6 +29,7 @@ _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
     (errors.EnvironmentMismatchError, Exit.ENVIRONMENT),
     (errors.UnsafeError, Exit.UNSAFE),
     (errors.BusyError, Exit.BUSY),
+    (errors.BusError, Exit.NODES),
     (errors.AccessError, Exit.ACCESS),
     (errors.ConfigDBError, Exit.CONFIGDB),
     (errors.ProductError, Exit.PARTIAL),

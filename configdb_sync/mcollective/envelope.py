@@ -1,0 +1,230 @@
+"""MCollective's messages, between bytes and values: the signed envelope, and the RPC bodies in it.
+
+An envelope is a Hash with a body in it, which is a dump of its own. Its hash is the MD5 of the body's bytes and the
+pre-shared key. It is compared in constant time before the body is read; whatever else the envelope holds isn't signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from configdb_sync.mcollective.faults import ForgedError, MarshalError, UnreadableError
+from configdb_sync.mcollective.marshal import Limits, loads
+from configdb_sync.mcollective.marshal_writer import dumps
+from configdb_sync.mcollective.values import Ruby, String, Symbol, Value, keyed, kind, plain, printable, text
+
+IDENTITY = re.compile(r"[\w.-]{1,200}", flags=re.ASCII)
+CALLER = re.compile(r"\w+=[\w.-]+", flags=re.ASCII)
+FUEL_TTL = 4294957
+"""Seconds that a request may be old: what Fuel sets, in effect without end (B11)."""
+
+PING, PONG = String(b"ping", "UTF-8"), String(b"pong", "UTF-8")
+
+_ENVELOPE = Limits(depth=8, values=2000)
+_NAME = 200
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Who sends, and the key that the messages are signed with."""
+
+    identity: str
+    psk: bytes = field(repr=False)
+    caller: str = "uid=0"
+    collective: str = "mcollective"
+    ttl: int = FUEL_TTL
+
+    def hash(self, body: bytes) -> bytes:
+        """Return the hash that belongs to a body."""
+        return hashlib.md5(body + self.psk, usedforsecurity=False).hexdigest().encode("ascii")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A message that carries the right hash. All but ``body`` is a claim, checked for its form alone.
+
+    ``sender``: identity. ``agent``: of the request, or the one that replies. ``sent``: seconds since 1970, ``ttl``:
+    seconds (both 0 where the message has none). ``filters``: by kind (``agent``, ``identity``), for requests.
+    """
+
+    sender: str
+    request_id: str
+    agent: str
+    body: bytes = field(repr=False)
+    sent: int = 0
+    ttl: int = 0
+    filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RpcRequest:
+    """What a node is asked to do."""
+
+    agent: str
+    action: Ruby
+    data: Mapping[str, Value] = field(repr=False)
+    process_results: bool = True
+
+
+@dataclass(frozen=True)
+class RpcReply:
+    """What a node's agent answered: MCollective's status code, its text for people, the outputs."""
+
+    code: int
+    text: str
+    data: Mapping[str, Value] = field(repr=False)
+
+
+def request(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int, only: Sequence[str] = ()) -> bytes:
+    """Return a request with ``body`` to an agent; ``only`` names the nodes that are to heed it (none: all)."""
+    filters = {"fact": [], "cf_class": [], "agent": [agent], "identity": list(only), "compound": []}
+    return _sealed(
+        signer,
+        {
+            "body": body,
+            "senderid": signer.identity,
+            "requestid": request_id,
+            "filter": filters if agent != "discovery" else filters | {"agent": []},
+            "collective": signer.collective,
+            "agent": agent,
+            "callerid": signer.caller,
+            "ttl": signer.ttl,
+            "msgtime": now,
+        },
+    )
+
+
+def reply(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int) -> bytes:
+    """Return a node's reply with ``body`` to a request."""
+    return _sealed(
+        signer,
+        {"senderid": signer.identity, "requestid": request_id, "senderagent": agent, "msgtime": now, "body": body},
+    )
+
+
+def read_request(raw: bytes, signer: Signer) -> Envelope:
+    """Return a request. Raises ``ForgedError`` for a wrong hash, ``UnreadableError`` for what isn't one."""
+    return _opened(raw, signer, "agent")
+
+
+def read_reply(raw: bytes, signer: Signer) -> Envelope:
+    """Return a reply. Raises as ``read_request``."""
+    return _opened(raw, signer, "senderagent")
+
+
+def rpc_request(agent: str, action: str, caller: str, data: Mapping[str, Value]) -> bytes:
+    """Return the body of an RPC request. Raises ``MarshalError`` for data that can't be sent."""
+    inputs = {Symbol(name): value for name, value in data.items()}
+    inputs[Symbol("process_results")] = True
+    return dumps({Symbol("agent"): agent, Symbol("action"): action, Symbol("caller"): caller, Symbol("data"): inputs})
+
+
+def read_rpc_request(body: bytes) -> RpcRequest:
+    """Return the RPC request in a body. Raises ``UnreadableError``."""
+    try:
+        fields = keyed(loads(body))
+        data = {name: plain(value) for name, value in keyed(fields.get("data")).items()}
+        action = fields.get("action")
+        return RpcRequest(
+            text(fields.get("agent"), _NAME),
+            action.content.decode("utf-8", "replace") if isinstance(action, String) else action,
+            data,
+            data.pop("process_results", True) is not False,
+        )
+    except MarshalError as error:
+        raise UnreadableError(f"a request whose body of {len(body)} bytes can't be read: {error.what}") from None
+
+
+def rpc_reply(code: int, message: str, data: Mapping[str, Value]) -> bytes:
+    """Return the body of an RPC reply."""
+    outputs = {Symbol(name): value for name, value in data.items()}
+    return dumps({Symbol("statuscode"): code, Symbol("statusmsg"): message, Symbol("data"): outputs})
+
+
+def read_rpc_reply(body: bytes) -> RpcReply:
+    """Return the RPC reply in a body; its text is made fit for one line. Raises ``UnreadableError``."""
+    try:
+        fields = keyed(loads(body))
+        code = fields.get("statuscode")
+        if isinstance(code, bool) or not isinstance(code, int):
+            raise MarshalError(f"{kind(code)} is the status code")
+        message = fields.get("statusmsg")
+        shown = printable(message.content) if isinstance(message, String) else ""
+        data = {name: plain(value) for name, value in keyed(fields.get("data", {})).items()}
+    except MarshalError as error:
+        raise UnreadableError(f"unreadable reply: body of {len(body)} bytes: {error.what}") from None
+    return RpcReply(code, shown, data)
+
+
+def ping() -> bytes:
+    """Return the body that asks who is there."""
+    return dumps(PING)
+
+
+def is_pong(body: bytes) -> bool:
+    """Tell whether a body answers ``ping``."""
+    try:
+        return bool(plain(loads(body, _ENVELOPE)) == PONG.content)
+    except MarshalError:
+        return False
+
+
+def _sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
+    whole = {Symbol(name): value for name, value in fields.items()}
+    whole[Symbol("hash")] = signer.hash(fields["body"]).decode("ascii")
+    return dumps(whole)
+
+
+def _opened(raw: bytes, signer: Signer, agent: str) -> Envelope:
+    try:
+        fields = keyed(loads(raw, _ENVELOPE))
+        body, digest = fields.get("body"), fields.get("hash")
+        if not isinstance(body, String) or not isinstance(digest, String):
+            raise MarshalError("body or hash is missing")
+    except MarshalError as error:
+        raise UnreadableError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
+    if not hmac.compare_digest(signer.hash(body.content), digest.content):
+        raise ForgedError(f"a message of {len(raw)} bytes whose hash isn't made with our pre-shared key")
+    try:
+        return Envelope(
+            sender=_identity(fields.get("senderid")),
+            request_id=text(fields.get("requestid"), _NAME),
+            agent=text(fields.get(agent), _NAME),
+            body=body.content,
+            sent=_seconds(fields.get("msgtime")),
+            ttl=_seconds(fields.get("ttl")),
+            filters=_filters(fields.get("filter")),
+        )
+    except MarshalError as error:
+        raise UnreadableError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
+
+
+def _identity(value: Ruby) -> str:
+    name = text(value, _NAME)
+    if not IDENTITY.fullmatch(name):
+        raise MarshalError("the sender is no identity")
+    return name
+
+
+def _seconds(value: Ruby) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MarshalError(f"{kind(value)} is a time")
+    return value
+
+
+def _filters(value: Ruby) -> dict[str, list[str]]:
+    if value is None:
+        return {}
+    found = {}
+    for name, items in keyed(value).items():
+        if not isinstance(items, list):
+            raise MarshalError(f"{kind(items)} is a filter")
+        # Filters by fact are Hashes; nothing here makes or heeds them.
+        found[name] = [text(item) for item in items if isinstance(item, String)]
+    return found

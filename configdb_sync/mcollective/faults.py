@@ -1,0 +1,38 @@
+"""What goes wrong on the bus, one class a meaning. Texts hold sizes and names, never contents, passwords or keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from configdb_sync.errors import BusError, ProductError
+
+
+class MarshalError(ProductError):
+    """Bytes that aren't the subset of Ruby's Marshal format that this room speaks, or a value that it can't carry."""
+
+
+class UnreadableError(ProductError):
+    """A message that isn't what the protocol says: cut, too big, of other types."""
+
+
+class ForgedError(UnreadableError):
+    """A message whose hash isn't made with our pre-shared key."""
+
+
+class EncodedError(UnreadableError):
+    """A message in base64 where none is set, or the other way round (``plugin.rabbitmq.base64``)."""
+
+
+class UnreachableError(BusError):
+    """No broker of the pool could be connected to within the limits."""
+
+
+class LoginRefusedError(BusError):
+    """The broker refused the login or the virtual host; trying again would not help."""
+
+
+@dataclass(eq=False)
+class LostError(BusError):
+    """A connection that was up broke, or the broker ended it."""
+
+    text: str | None = None

@@ -1,0 +1,219 @@
+"""Calls to nodes' agents over the bus: asks, matches replies to nodes, asks again after a lost connection (U8, U14)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from configdb_sync.clock import Clock, SystemClock, new_request_id
+from configdb_sync.errors import BusError
+from configdb_sync.mcollective import envelope
+from configdb_sync.mcollective.asking import Asking
+from configdb_sync.mcollective.faults import LostError, MarshalError, UnreadableError
+from configdb_sync.mcollective.link import Link
+from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
+from configdb_sync.mcollective.pool import Pool
+from configdb_sync.mcollective.receiving import Receiver, encode
+from configdb_sync.mcollective.settings import BusSettings
+from configdb_sync.mcollective.values import Value
+
+_log = logging.getLogger(__name__)
+_DISCOVERY = "discovery"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class _Call:
+    agent: str
+    bodies: Mapping[str, bytes] = field(repr=False)
+    timeout: float
+    asking: Asking
+    receiver: Receiver
+
+
+class BusRpc:
+    """The real bus. Calls may run at the same time, nested or in threads: each has a connection of its own."""
+
+    def __init__(
+        self, settings: BusSettings, clock: Clock | None = None, new_id: Callable[[], str] = new_request_id
+    ) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._new_id = new_id
+        self._pool = Pool(settings, self._clock, new_id)
+        self.counts = Counts()
+        for warning in settings.warnings:
+            _log.warning("%s", warning)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that no call uses."""
+        self._pool.close()
+
+    def call(
+        self,
+        agent: str,
+        action: str,
+        data: Mapping[str, Value],
+        identities: Sequence[str],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        """See ``outcomes.Rpc``. An identity that is given twice is asked once."""
+        body = envelope.rpc_request(agent, action, self._settings.signer.caller, data)
+        return self._call(agent, dict.fromkeys(identities, body), timeout, repeatable)
+
+    def call_each(
+        self,
+        agent: str,
+        action: str,
+        requests: Mapping[str, Mapping[str, Value]],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        """See ``outcomes.Rpc``."""
+        caller = self._settings.signer.caller
+        bodies = {name: envelope.rpc_request(agent, action, caller, data) for name, data in requests.items()}
+        return self._call(agent, bodies, timeout, repeatable)
+
+    def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
+        """See ``outcomes.Rpc``."""
+        receiver = Receiver(self._settings.signer, self._settings.base64, (), self.counts)
+        due = set(expected)
+        for attempt in range(self._settings.bounds.losses + 1):
+            link = self._pool.lend()
+            try:
+                self._collect(link, receiver, due, timeout)
+            except LostError:
+                link.close()
+                self.counts.lost += 1
+                if attempt == self._settings.bounds.losses:
+                    raise
+            except BaseException:
+                link.close()
+                raise
+            else:
+                self._pool.give_back(link)
+                break
+        return sorted(receiver.answered, key=_natural)
+
+    def _collect(self, link: Link, receiver: Receiver, due: set[str], timeout: float) -> None:
+        receiver.request_id = self._new_id()
+        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
+        link.send(target, self._message(envelope.ping(), _DISCOVERY, receiver.request_id))
+        deadline = self._clock.monotonic() + timeout
+        while not due or not due <= receiver.answered:
+            message = link.receive(max(0.0, deadline - self._clock.monotonic()))
+            if message is None:
+                return
+            found = receiver.take(message)
+            if found is not None and not envelope.is_pong(found.body):
+                receiver.answered.discard(found.sender)
+                self.counts.unreadable += 1
+
+    def _call(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
+        connector = self._settings.connector
+        for identity, body in bodies.items():
+            connector.directed(identity, connector.replies(""))
+            if len(body) > self._settings.bounds.request:
+                raise MarshalError(
+                    f"a request of {len(body)} bytes, more than {self._settings.bounds.request}", node=identity
+                )
+        return self._outcomes(agent, bodies, timeout, repeatable)
+
+    def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
+        asking = Asking(bodies, self._settings.bounds.window, timeout)
+        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self.counts)
+        call = _Call(agent, bodies, timeout, asking, receiver)
+        link: Link | None = None
+        losses = 0
+        try:
+            while asking.open:
+                if link is None:
+                    link = self._pool.lend()
+                    receiver.request_id = self._new_id()
+                try:
+                    outcomes = self._step(link, call)
+                except LostError as error:
+                    _log.debug("%s", error)
+                    link.close()
+                    link = None
+                    losses += 1
+                    self.counts.lost += 1
+                    if not repeatable:
+                        hint = "the connection was lost after the node had been asked: it may have done it"
+                        yield from [Missing(identity, hint) for identity in asking.give_up()]
+                    asking.again()
+                    if losses > self._settings.bounds.losses and asking.open:
+                        raise _given_up(error, asking.due, losses) from error
+                    continue
+                yield from outcomes
+        except BaseException:
+            if link is not None:
+                link.close()
+            raise
+        if link is not None:
+            self._pool.give_back(link)
+
+    def _step(self, link: Link, call: _Call) -> list[Outcome]:
+        """Ask who is to be asked and wait for one message; return the outcomes that this brings."""
+        now = self._clock.monotonic
+        while (identity := call.asking.next(now())) is not None:
+            target = self._settings.connector.directed(identity, link.replies)
+            link.send(target, self._message(call.bodies[identity], call.agent, call.receiver.request_id))
+        message = link.receive(call.asking.wait(now()))
+        if message is None:
+            return [self._missing(identity, call) for identity in call.asking.expired(now())]
+        found = call.receiver.take(message)
+        if found is None:
+            return []
+        if not call.asking.answered(found.sender):
+            self.counts.late += 1
+            return []
+        return [_outcome(found)]
+
+    def _message(self, body: bytes, agent: str, request_id: str) -> bytes:
+        now = int(self._clock.now().timestamp())
+        raw = envelope.request(self._settings.signer, body=body, agent=agent, request_id=request_id, now=now)
+        return encode(raw, wrapped=self._settings.base64)
+
+    def _missing(self, identity: str, call: _Call) -> Missing:
+        note = call.receiver.notes.get(identity)
+        if note is not None:
+            return Missing(identity, f"no reply that counts within {call.timeout:g} s; in its name came {note}")
+        ttl = self._settings.signer.ttl
+        return Missing(
+            identity,
+            f"no reply within {call.timeout:g} s: the node or its mcollective is down or slow, the psk differs, "
+            f"or it is about clock or ttl (a node says nothing if its clock is more than {ttl} s ahead)",
+        )
+
+
+def _outcome(found: envelope.Envelope) -> Outcome:
+    try:
+        answer = envelope.read_rpc_reply(found.body)
+    except UnreadableError as error:
+        return Failure(found.sender, UNREADABLE, error.what)
+    if answer.code == 0:
+        return Reply(found.sender, answer.data)
+    return Failure(found.sender, answer.code, answer.text)
+
+
+def _given_up(error: LostError, due: list[str], losses: int) -> BusError:
+    names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
+    what = f"{error.what}; given up after {losses} lost connections, no answer from {len(due)} nodes: {names}"
+    return LostError(what, way_out=error.way_out, phase="call", text=error.text)
+
+
+def _natural(identity: str) -> tuple[bool, int, str]:
+    number = identity.isascii() and identity.isdigit() and len(identity) < 20
+    return (not number, int(identity) if number else 0, identity)

@@ -1,0 +1,133 @@
+"""The whole: a broker and nodes, started, reachable and ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from configdb_sync.mcollective.envelope import Signer
+from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
+from tests.lab import broker as brokers
+from tests.lab.broker import Broker, make_broker
+from tests.lab.nodes import PRIVATE, Node, daemon, make_node
+
+IDENTITIES = ("1", "2", "3", "4")
+START = 60
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """A bus that runs. ``config``: a ``client.cfg`` for it."""
+
+    folder: Path
+    psk: str
+    broker: Broker
+    nodes: dict[str, Node]
+
+    @property
+    def config(self) -> Path:
+        """MCollective's settings for clients."""
+        return self.folder / "client.cfg"
+
+    def settings(self, *, tls: bool = False, **changes: object) -> BusSettings:
+        """Return settings for it; ``changes``: other fields of them."""
+        trust = Tls(ca=(str(self.broker.authority.certificate),)) if tls else None
+        port = self.broker.tls if tls else self.broker.stomp
+        settings = BusSettings(
+            hosts=(Host("127.0.0.1", port, brokers.USER, self.broker.password, trust),),
+            signer=Signer("master", self.psk.encode()),
+            bounds=Bounds(connect=5, attempts=2),
+        )
+        return replace(settings, **changes)  # type: ignore[arg-type]
+
+    def await_nodes(self, identities: Sequence[str] | None = None) -> None:
+        """Return when the nodes (by default all) answer."""
+        wanted = list(self.nodes) if identities is None else list(identities)
+        with BusRpc(self.settings()) as rpc:
+            for _ in range(START * 2):
+                if set(wanted) <= set(rpc.discover(timeout=0.5, expected=wanted)):
+                    return
+        raise RuntimeError(f"not all of the nodes {', '.join(wanted)} came up")
+
+
+def unavailable() -> str | None:
+    """Return why there can be no laboratory here, or None."""
+    if os.geteuid() != 0:
+        return "the MCollective laboratory needs root"
+    if not (brokers.PROGRAMS / "rabbitmq-server").exists():
+        return "RabbitMQ is not installed here"
+    if daemon() is None:
+        return "mcollectived is not installed here"
+    for program in ("ruby", "openssl", "setpriv", "unshare"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed here"
+    tried = subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "mount", "-t", "tmpfs", "none", "/mnt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"no mount namespaces here: {tried.stderr.strip()[-200:]}" if tried.returncode else None
+
+
+@contextlib.contextmanager
+def running(identities: Sequence[str] = IDENTITIES, *, level: str = "info") -> Iterator[Laboratory]:
+    """Yield a laboratory with these nodes; it is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        for place in (Path(name) for name in PRIVATE):
+            if not place.exists():
+                place.mkdir()
+                stack.callback(_remove, place)
+        password, psk = f"pw-{secrets.token_hex(8)}", f"psk-{secrets.token_hex(8)}"
+        broker = make_broker(folder / "broker", password)
+        stack.callback(broker.stop)
+        broker.start()
+        (folder / "facts.yaml").write_text("--- {}\n")
+        common = _common(broker, folder)
+        client = [*common, "identity = master", f"plugin.psk = {psk}", f"logfile = {folder}/client.log"]
+        (folder / "client.cfg").write_text("\n".join([*client, "loglevel = warn", "libdir = /usr/share/mcollective"]))
+        (folder / "client.cfg").chmod(0o600)
+        nodes = {one: make_node(folder / f"nodes/{one}", one, common, level=level, psk=psk) for one in identities}
+        laboratory = Laboratory(folder, psk, broker, nodes)
+        for node in nodes.values():
+            stack.callback(node.process.stop)
+            node.process.start()
+        laboratory.await_nodes()
+        yield laboratory
+
+
+def _common(broker: Broker, folder: Path) -> list[str]:
+    return [
+        "main_collective = mcollective",
+        "collectives = mcollective",
+        "securityprovider = psk",
+        "connector = rabbitmq",
+        "direct_addressing = 1",
+        "ttl = 4294957",
+        "factsource = yaml",
+        f"plugin.yaml = {folder}/facts.yaml",
+        f"plugin.rabbitmq.vhost = {brokers.VHOST}",
+        "plugin.rabbitmq.pool.size = 1",
+        "plugin.rabbitmq.pool.1.host = 127.0.0.1",
+        f"plugin.rabbitmq.pool.1.port = {broker.stomp}",
+        f"plugin.rabbitmq.pool.1.user = {brokers.USER}",
+        f"plugin.rabbitmq.pool.1.password = {broker.password}",
+        "plugin.rabbitmq.heartbeat_interval = 30",
+    ]
+
+
+def _remove(place: Path) -> None:
+    # Somebody else may use it by now.
+    with contextlib.suppress(OSError):
+        place.rmdir()

@@ -1,0 +1,89 @@
+"""Nodes: one MCollective daemon each, with folders of its own in the place of the machine's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.processes import PATH, Program
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENTS = Path(__file__).with_name("agents")
+UNPACKED = ROOT / ".cache/mcollective"
+PRIVATE = ("/etc/hiera", "/etc/fuel")
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """Where MCollective's daemon is; ``library`` for Ruby if it isn't where Ruby looks."""
+
+    program: Path
+    library: Path | None = None
+
+
+def daemon() -> Daemon | None:
+    """Return the installed or the unpacked daemon, None if there is neither."""
+    for top in (Path("/"), UNPACKED):
+        program = top / "usr/sbin/mcollectived"
+        if program.exists():
+            return Daemon(program, None if top == Path("/") else top / "usr/lib/ruby/vendor_ruby")
+    return None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node. ``hiera`` and ``fuel`` are what it sees as /etc/hiera and /etc/fuel."""
+
+    identity: str
+    folder: Path
+    process: Program
+
+    @property
+    def hiera(self) -> Path:
+        """The folder that it has as /etc/hiera."""
+        return self.folder / "root/etc/hiera"
+
+    @property
+    def fuel(self) -> Path:
+        """The folder that it has as /etc/fuel."""
+        return self.folder / "root/etc/fuel"
+
+    @property
+    def log(self) -> str:
+        """What its daemon has logged."""
+        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("mcollective.log*")))
+
+
+def make_node(folder: Path, identity: str, common: Sequence[str], *, level: str = "info", psk: str) -> Node:
+    """Make a node in ``folder``; ``common``: lines that all configurations have. It doesn't run yet."""
+    found = daemon()
+    assert found is not None
+    library = folder.parent / "plugins/mcollective/agent"
+    if not library.exists():
+        library.mkdir(parents=True)
+        for path in (*AGENTS.glob("*.ddl"), *AGENTS.glob("[!r]*.rb")):
+            shutil.copy(path, library)
+    folder.mkdir(parents=True)
+    lines = [
+        *common,
+        f"libdir = {library.parents[1]}",
+        f"identity = {identity}",
+        f"plugin.psk = {psk}",
+        f"loglevel = {level}",
+        f"logfile = {folder}/mcollective.log",
+        "daemonize = 0",
+    ]
+    (folder / "server.cfg").write_text("\n".join(lines) + "\n")
+    mounts = []
+    for place in PRIVATE:
+        own = folder / f"root{place}"
+        own.mkdir(parents=True)
+        mounts.append(f"mount --bind '{own}' '{place}'")
+    run = f"exec ruby -r'{AGENTS}/ruby3.rb' '{found.program}' --config '{folder}/server.cfg'"
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, run])]
+    environ = {"PATH": PATH, "HOME": "/root", "LANG": "C"}
+    if found.library is not None:
+        environ["RUBYLIB"] = str(found.library)
+    return Node(identity, folder, Program(command, environ, folder / "console.log"))
