@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply, Rpc

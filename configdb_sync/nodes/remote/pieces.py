@@ -48,8 +48,8 @@ class Assembly:
     def take(self, piece: Piece, lines: Sequence[bytes]) -> None:
         """Take the lines that were printed for ``piece``. Raises ``OutputError``."""
         before, digest, packed, after, said = lines
-        if not before or not after:
-            self.again() if before or after else self._failed("is not there any more")
+        if not before:
+            self._failed("is not there any more")
             return
         state = entry(before)
         if state.kind != "f":
@@ -59,7 +59,7 @@ class Assembly:
         elif said:
             words, way_out = system_words(binascii.a2b_base64(said))
             self._failed(f"can't be read: {words}", way_out)
-        elif entry(after) != state or (piece.offset and self.state != state):
+        elif not after or entry(after) != state or (piece.offset and self.state != state):
             self.again()
         else:
             self._add(piece, state, digest, packed)

@@ -1,9 +1,9 @@
-"""One file of one node replaced, created or taken away through the two agents (``architecture.md``, Writing 3; W01-W05).
+"""One file of one node replaced, created or taken away through the two agents (``architecture.md``, Writing 3).
 
-The content goes to a temporary folder (0700) beside the file, into files that are born empty with mode 0600. One command
-then looks that all is as it was, dresses the new file like the old one and renames it. What a killed write leaves is
-such a folder; the next write of that file, or a later one to its folder, takes it away. An upload that comes too late
-finds no folder, so it leaves nothing behind.
+The content goes to a temporary folder (0700) beside the file, into files that are born empty with mode 0600. One
+command then looks that all is as it was, dresses the new file like the old one and renames it. What a killed write
+leaves is such a folder; the next write of that file, or a later one to its folder, takes it away. An upload that comes
+too late finds no folder, so it leaves nothing behind (W01, W02, W04, W05).
 """
 
 from __future__ import annotations
@@ -74,19 +74,23 @@ class Writer:
         new = hashlib.sha256(content).hexdigest()
         check_upload(_longest(posixpath.dirname(posixpath.join(self.commands.hiera, path)), temporary))
         begin = self.commands.create_begin(path, temporary, writable, names(found))
-        folder = self._folder(self._answer(begin, "ready"))
+        ready = self._answer(begin, "ready", "forbidden")
+        if ready.word == "forbidden":
+            raise forbidden(_text(ready.more).removeprefix(self.commands.root), writable)
+        folder = self._folder(ready)
         with _Discarding(self, folder, temporary, path):
-            target = folder.removeprefix(self.commands.root)
-            _check_place(target, writable)
+            target = posixpath.join(folder.removeprefix(self.commands.root), posixpath.basename(path))
+            if not within(target, writable):
+                # The node has looked already; what it answers is looked at too.
+                raise forbidden(target, writable)
             check_upload(_longest(folder, temporary))
         self._send(found, folder, temporary, path)
         end = self.commands.create_end(folder, path, NewFile(new, mode), temporary, names(found))
-        target = posixpath.join(target, posixpath.basename(path))
         return self._written(path, target, content, self._answer(end, "written"))
 
     def remove(self, expected: NodeFile) -> None:
         """Take the file away, with the folders that were made for it. Raises as ``replace``."""
-        self._answer(self.commands.remove(expected), "gone", "removed")
+        self._answer(self.commands.remove(expected), "gone", doing="removed")
 
     def discard(self, folder: str, temporary: str, path: str) -> None:
         """Take a temporary folder away as well as it goes: what stays is taken away by the next write."""
@@ -104,7 +108,7 @@ class Writer:
                 except NodeError as error:
                     raise _file_error(error) from error
 
-    def _answer(self, command: str, wanted: str, doing: str = "written") -> Answer:
+    def _answer(self, command: str, *wanted: str, doing: str = "written") -> Answer:
         try:
             output = self.agents.run(self.identity, command)
         except NodeError as error:
@@ -114,12 +118,12 @@ class Writer:
             raise NodeFileError(
                 f"can't be {doing}: {fault(output) or 'the node gives no answer of ours'}", way_out=_AGAIN
             )
-        if found.word != wanted:
+        if found.word not in wanted:
             raise _refusal(found, output, doing)
         return found
 
     def _folder(self, found: Answer) -> str:
-        folder = found.more.decode("utf-8", "surrogateescape")
+        folder = _text(found.more)
         if not folder.startswith(self.commands.root + "/") or not is_plain(folder):
             raise NodeFileError("can't be created: its folder has a name that is not plain UTF-8 text")
         return folder
@@ -159,10 +163,9 @@ def _longest(folder: str, temporary: str) -> str:
     return f"{folder}/{temporary}/new"
 
 
-def _check_place(folder: str, writable: Sequence[str]) -> None:
-    """The node has looked already; what it answers is looked at too."""
-    if not any(folder == place or folder.startswith(place + "/") for place in writable):
-        raise forbidden(folder, writable)
+def within(target: str, writable: Sequence[str]) -> bool:
+    """Tell whether a path is one of the places, or below one."""
+    return any(target == place or target.startswith(place + "/") for place in writable)
 
 
 def forbidden(target: str, writable: Sequence[str]) -> NodeFileError:
@@ -187,10 +190,6 @@ def _refusal(found: Answer, output: Output, doing: str) -> NodeFileError:
         return replacing.appeared()
     if found.word == "linked":
         return replacing.linked(int(found.rest) if found.rest.isdigit() else 2)
-    if found.word == "forbidden":
-        return NodeFileError(
-            f"leads to {shown(found.more.decode('utf-8', 'surrogateescape'))}, where nothing may be written"
-        )
     if found.word in _WHY:
         return NodeFileError(*_WHY[found.word])
     words, way_out = system_words(output.stderr)
@@ -199,3 +198,7 @@ def _refusal(found: Answer, output: Output, doing: str) -> NodeFileError:
 
 def _file_error(error: NodeError) -> NodeFileError:
     return NodeFileError(f"can't be written: the node {error.what}", way_out=error.way_out)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")

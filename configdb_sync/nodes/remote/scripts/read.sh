@@ -30,6 +30,7 @@ shift 2
             *) set -- "$@" "$name" ;;
             esac
         done
+        [ $# != 0 ] || exit 0
         find -L "$@" -maxdepth 0 -printf "f %y %m %U %G %s %T@ %D %i %p\0"
         for name do
             shift
