@@ -39,6 +39,10 @@ class Settings:
     parallel: int = 4
     unsafe_share: float = 0.5
     wait: float = 240.0
+    mco_config: Path = Path("/etc/mcollective/client.cfg")
+    mco_timeout: float = 60.0
+    mco_connect_limit: float = 10.0
+    mco_attempts: int = 3
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -119,6 +123,10 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "parallel": _whole(1, 64),
     "unsafe_share": _number(0, 1),
     "wait": _number(0, 86400),
+    "mco_config": lambda value: Path(_text(str(value))),
+    "mco_timeout": _number(0.1, 86400),
+    "mco_connect_limit": _number(0.1, 3600),
+    "mco_attempts": _whole(1, 100),
 }
 """How each setting is read; a reader raises ValueError with what it wants instead."""
 

@@ -55,10 +55,21 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "unsafe_share": click.option(
         "--unsafe-share", metavar="SHARE", help="Share of its keys that a document may lose in one run (default: 0.5)."
     ),
+    "mco_config": click.option(
+        "--mco-config", metavar="FILE", help="MCollective's settings (default: /etc/mcollective/client.cfg)."
+    ),
+    "mco_timeout": click.option(
+        "--mco-timeout", metavar="SECONDS", help="How long a node has to answer a request (default: 60)."
+    ),
+    "mco_connect_limit": click.option(
+        "--mco-connect-limit", metavar="SECONDS", help="How long one try to connect to a broker may take (default: 10)."
+    ),
+    "mco_attempts": click.option("--mco-attempts", metavar="N", help="How often each broker is tried (default: 3)."),
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
 }
 
 CONNECTION = ("configdb", "configdb_database", "configdb_token_file", "configdb_ca", "configdb_insecure", "state")
+BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
 RUN = (*CONNECTION, "database", "tenant", "levels", "data_sources", "parallel", "unsafe_share")
 
 
