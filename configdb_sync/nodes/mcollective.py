@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -13,7 +14,7 @@ from configdb_sync.nodes.directory import check_path, checked_place, default_wri
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.names import is_plain, natural_key
 from configdb_sync.nodes.remote.agents import Agents
-from configdb_sync.nodes.remote.commands import Commands
+from configdb_sync.nodes.remote.commands import HIERA, Commands
 from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
@@ -136,6 +137,8 @@ class MCollectiveNodes:
             check_path(expected.path)
             if not within(expected.target, self._writable):
                 raise forbidden(expected.target, self._writable)
+            if expected.target != posixpath.join(HIERA, expected.path):
+                raise NodeFileError(f"leads to {expected.target}; only a file that was created here can be removed")
             self._writer(identity).remove(expected)
 
     def _writer(self, identity: str) -> Writer:

@@ -55,7 +55,8 @@ def read(root: Path, limits: Limits | None = None) -> tuple[NodeRead | NodeError
 class ShellRpc:
     """A bus of one machine. Commands run here; ``uploadfile`` is done here, its faults included.
 
-    ``asked``: what was asked, as agent and inputs. ``fault``: called before each request; answers in its place, or None.
+    ``asked``: what was asked, as agent and inputs. ``fault``: answers a request in the node's place, or
+    None.
     """
 
     path: str = PATH
@@ -117,3 +118,12 @@ def upload(identity: str, data: Mapping[str, Any]) -> Outcome:
         shutil.chown(path, data["user_owner"], data["group_owner"])
     path.chmod(int(data["permissions"], 8))
     return Reply(identity, {"msg": "File was uploaded!"})
+
+
+def slow(folder: Path, program: str, script: str) -> str:
+    """Return a PATH with a ``program`` that first does something else."""
+    place = folder / "bin"
+    place.mkdir(exist_ok=True)
+    (place / program).write_text(f'#!/bin/sh\n{script}\nexec /bin/{program} "$@"\n')
+    (place / program).chmod(0o755)
+    return f"{place}:{PATH}"

@@ -46,9 +46,11 @@ class Reading:
     _entries: int = 0
     _requests: int = 0
 
+    def __post_init__(self) -> None:
+        self._room = self.limits.node
+
     def first(self) -> str:
         """Return the first command."""
-        self._room = self.limits.node
         return self.commands.read([self.commands.hiera.encode()])
 
     def take(self, output: Output) -> Outcome:

@@ -60,5 +60,5 @@ prune() {
     at=$path
     while at=${at%/*} && [ "$at" != "$base" ]; do
         [ ! -L "$at" ] && [ "$(ls -A -- "$at")" = "$MARK" ] && rm -f -- "$at/$MARK" && rmdir -- "$at" || break
-    done
+    done 2>/dev/null
 }
