@@ -11,7 +11,6 @@ from configdb_sync.cli.options import BUS, Session, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.exits import Exit
 
-
 _WAIT = 5.0
 
 

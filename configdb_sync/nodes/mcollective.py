@@ -31,7 +31,8 @@ class MCollectiveNodes:
     """The nodes on the bus (``Nodes`` of ``nodes.model``).
 
     ``env``, ``writable``, ``new_mode``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its
-    commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up.
+    commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if
+    not all that are ``expected`` have answered before.
     ``root``: what stands before all paths on nodes (tests). ``token``: eight fresh hexadecimal digits.
     """
 
@@ -43,6 +44,7 @@ class MCollectiveNodes:
         writable: Sequence[str] | None = None,
         timeout: float = 60.0,
         patience: float = 5.0,
+        expected: Collection[str] = (),
         limits: Limits | None = None,
         new_mode: int = 0o640,
         root: str = "",
@@ -56,6 +58,7 @@ class MCollectiveNodes:
             checked_place(path) for path in (default_writable(env) if writable is None else writable)
         )
         self._patience = patience
+        self._expected = expected
         self._new_mode = new_mode
         self._token = token
 
@@ -64,17 +67,20 @@ class MCollectiveNodes:
         """``nodes``: there is one bus for a master, whatever its address."""
         return "nodes"
 
-    def identities(self, expected: Collection[str] = ()) -> Sequence[str]:
-        """Return who answers on the bus, ``2`` before ``10``, without the master.
+    def identities(self) -> Sequence[str]:
+        """Return who answers on the bus, ``2`` before ``10``, without the master, and who is expected.
 
-        Returns at once when all that are ``expected`` have answered. Raises ``BusError``, ``NodeError`` for nobody.
+        Raises ``BusError``, also for nobody.
         """
-        found = self._rpc.discover(timeout=self._patience, expected=expected)
-        nodes = [name for name in found if name != MASTER and is_plain(name)]
+        found = self._rpc.discover(timeout=self._patience, expected=self._expected)
+        # Fuel's identities are numbers; an FQDN that is asked for is found out by the node's facts.
+        asked = [name for name in self._expected if name.isascii() and name.isdigit()]
+        nodes = {name for name in (*found, *asked) if name != MASTER and is_plain(name)}
         if not nodes:
-            raise NodeError(
+            raise BusError(
                 f"no node answers on the bus within {self._patience:g} s",
                 way_out="see that nodes are on, and that mcollective runs on them with the master's psk",
+                phase="discovery",
             )
         return sorted(nodes, key=natural_key)
 

@@ -144,13 +144,13 @@ def test_hostile_names_confuse_nobody(tmp_path: Path) -> None:
     hiera = os.fsencode(node / "etc/hiera")
     for number, name in enumerate((*NAMES, *(name.encode() for name in PLAIN))):
         Path(os.fsdecode(hiera + b"/" + name)).write_bytes(b"number: %d\n" % number)
-    for name in (b"new\nline", b"bad\xfe"):
-        folder = Path(os.fsdecode(hiera + b"/" + name))
+    for odd in (b"new\nline", b"bad\xfe"):
+        folder = Path(os.fsdecode(hiera + b"/" + odd))
         folder.mkdir()
         (folder / "inner.yaml").write_text("x: 1\n")
     found = read(node)
-    for number, name in enumerate(PLAIN, start=len(NAMES)):
-        assert found.files[name].content == b"number: %d\n" % number
+    for number, plain in enumerate(PLAIN, start=len(NAMES)):
+        assert found.files[plain].content == b"number: %d\n" % number
     assert len(found.files) == len(PLAIN) + 1
     assert whats(found) == dict.fromkeys(
         [

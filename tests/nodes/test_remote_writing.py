@@ -62,6 +62,20 @@ def test_the_target_is_written_and_all_else_stays(node: Path) -> None:
     assert snapshot(node) == before
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_the_commands_are_plain_posix(node: Path, tmp_path: Path, shell: str) -> None:
+    """``sh`` is dash on Ubuntu and bash on CentOS."""
+    (tmp_path / "shells").mkdir()
+    (tmp_path / "shells/sh").symlink_to(f"/bin/{shell}")
+    before = snapshot(node)
+    nodes = nodes_at(node, ShellRpc(path=f"{tmp_path}/shells:{ShellRpc().path}"))
+    written = nodes.write("46", "astute.yaml", CONTENTS["large"], file_of(nodes, "astute.yaml"))
+    assert file_of(nodes, "astute.yaml") == written
+    nodes.write("46", "astute.yaml", ASTUTE, written)
+    nodes.remove("46", nodes.write("46", "override/node/new.yaml", NEW, None))
+    assert snapshot(node) == before
+
+
 def test_no_content_is_in_a_command_nor_readable_on_its_way(node: Path) -> None:
     """W02, Y20: the temporary file is born 0600 in a folder of 0700, and the agent leaves it so."""
     seen: list[tuple[int, int, bytes]] = []
