@@ -9,14 +9,17 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.options import RUN, Session, settings_options
+from configdb_sync.cli.bus import open_bus
+from configdb_sync.cli.options import BUS, RUN, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines, write_report
 from configdb_sync.cli.progress import progress_for
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.nodes.directory import DirectoryNodes
+from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import Nodes
+from configdb_sync.settings import Settings
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.options import RunOptions
@@ -26,11 +29,20 @@ from configdb_sync.sync.render_text import plan_lines, report_lines
 from configdb_sync.sync.report import exit_of_plan
 from configdb_sync.sync.run import Run
 
+MCOLLECTIVE = "mcollective"
+"""What ``--from`` says for the nodes themselves. A folder of that name is ``./mcollective``."""
+
 _SHARED = (
     click.option(
         "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
     ),
-    click.option("--from", "place", required=True, metavar="DIR", help="Folder of node trees: node-<id>/etc/hiera/..."),
+    click.option(
+        "--from",
+        "place",
+        required=True,
+        metavar="mcollective|DIR",
+        help="The nodes themselves, over MCollective, or a folder of node trees: node-<id>/etc/hiera/...",
+    ),
     click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, ids or FQDNs."),
     click.option("--accept-node", is_flag=True, help="Take the node's side of what is ambiguous."),
     click.option("--accept-configdb", is_flag=True, help="Take ConfigDB's side of it."),
@@ -43,6 +55,17 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SHARED):
         command = option(command)
     return command
+
+
+@contextmanager
+def _nodes(settings: Settings, place: str, options: RunOptions) -> Iterator[Nodes]:
+    if place == MCOLLECTIVE:
+        with open_bus(settings) as bus:
+            yield MCollectiveNodes(bus, env=options.environment, timeout=settings.mco_timeout, expected=options.nodes)
+    else:
+        nodes = DirectoryNodes(Path(place), env=options.environment)
+        nodes.identities()
+        yield nodes
 
 
 @contextmanager
@@ -62,9 +85,8 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
         unsafe_share=settings.unsafe_share,
         allowed_unsafe=allowed,
     )
-    nodes: Nodes = DirectoryNodes(Path(asked["place"]), env=options.environment)
-    nodes.identities()
     with ExitStack() as stack:
+        nodes = stack.enter_context(_nodes(settings, asked["place"], options))
         client = stack.enter_context(session.client())
         database = open_records(session.database)
         stack.callback(database.close)
@@ -73,7 +95,7 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
 
 
 @click.command()
-@settings_options(*RUN)
+@settings_options(*RUN, *BUS)
 @_run_options
 def plan(session: Session, output: str, report: Path | None, **asked: Any) -> Exit:
     """Show what `sync` would upload and write now. Changes nothing."""
@@ -89,7 +111,7 @@ def plan(session: Session, output: str, report: Path | None, **asked: Any) -> Ex
 
 
 @click.command()
-@settings_options(*RUN, "wait")
+@settings_options(*RUN, *BUS, "wait")
 @_run_options
 @click.option("--force", metavar="DIGEST", help="Let exactly the unsafe changes with this digest through.")
 def sync(session: Session, output: str, report: Path | None, force: str | None, **asked: Any) -> Exit:
