@@ -30,11 +30,13 @@ from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
@@ -123,6 +125,9 @@ class Examiner:
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
+                if self.options.stage is Stage.PRE and path not in read.files:
+                    plan.leave(name, path, stored)
+                    continue
                 document = base.get(path) or self._document(read, path)
                 subject = _Subject(name, path, read.files.get(path), document, known.get(name))
                 work = self._one(subject, stored, plan)
@@ -208,6 +213,8 @@ class Examiner:
         )
         decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
         plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
@@ -299,7 +306,7 @@ def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
     )
 
 
@@ -315,6 +322,12 @@ class _PlanBuilder:
         self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
         self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IdleOverride] = []
+
+    def leave(self, name: str, path: str, stored: StoredNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
 
     def build(self) -> NodePlan:
         """Return the plan."""
@@ -327,4 +340,5 @@ class _PlanBuilder:
             notes=tuple(self.notes),
             problems=tuple(self.problems),
             unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
         )
