@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from configdb_sync.cli.progress import progress_for
 from configdb_sync.cli.staged import Deployment, staged
 from configdb_sync.cli.watchdog import Watchdog
 from configdb_sync.clock import SystemClock
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.model import Nodes
@@ -148,7 +148,8 @@ def sync(
 
     def remember() -> None:
         for conduct in begun:
-            conduct.remember(tally.report())
+            with suppress(ProductError):
+                conduct.remember(tally.report())
 
     with (
         Watchdog(pace.until_the_last_moment, give_up, remember),

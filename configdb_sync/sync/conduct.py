@@ -45,11 +45,13 @@ class Conduct:
             try:
                 report = replace(self.run, log=journal, pace=pace).sync(self.tally, self._approved(pace))
             except ProductError as error:
+                self.tally.stop(error)
                 code = exit_of(error)
-                journal.stopped(code.name, code)
+                journal.stopped(code.name, code, kept(self.tally.report()))
                 raise
             except BaseException:
-                journal.stopped(INTERRUPTED, Exit.INTERNAL)
+                self.tally.stop(ProductError("it was interrupted"))
+                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.tally.report()))
                 raise
             self._settle(report)
             self._finish(journal, report)

@@ -105,7 +105,6 @@ class Journal:
             "problems": len(report.problems),
             "digest": report.plan_digest,
         }
-        body = zlib.compress(json.dumps(shown, separators=(",", ":")).encode("ascii"))
         known = set(there)
 
         def work(connection: Connection) -> None:
@@ -113,19 +112,20 @@ class Journal:
             if self._whole:
                 self._forget_others(connection, known)
             self._end(connection, values)
-            connection.execute(sa.insert(RUN_REPORTS).values(run=self._about.identity, body=body))
+            self._keep(connection, shown)
             self._prune(connection, keep)
 
         with self._lock:
             self._database.write(work)
             self._waiting = []
 
-    def stopped(self, outcome: str, code: Exit) -> None:
-        """Write the end of a run that has no report: an error ended it before any node was begun, or its user did."""
+    def stopped(self, outcome: str, code: Exit, shown: Mapping[str, Any]) -> None:
+        """Write the end of a run that an error ended before any node was begun, or that its user ended."""
 
         def work(connection: Connection) -> None:
             self._write_nodes(connection, self._waiting)
             self._end(connection, {"outcome": outcome, "exit": int(code)})
+            self._keep(connection, shown)
 
         with self._lock:
             self._database.write(work)
@@ -136,6 +136,11 @@ class Journal:
         connection.execute(
             sa.update(RUNS).where(RUNS.c.identity == self._about.identity).values(finished=finished, **values)
         )
+
+    def _keep(self, connection: Connection, shown: Mapping[str, Any]) -> None:
+        body = zlib.compress(json.dumps(shown, separators=(",", ":")).encode("ascii"))
+        connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == self._about.identity))
+        connection.execute(sa.insert(RUN_REPORTS).values(run=self._about.identity, body=body))
 
     def _write_nodes(self, connection: Connection, reports: Sequence[NodeReport]) -> None:
         if not reports:

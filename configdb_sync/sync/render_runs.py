@@ -57,7 +57,7 @@ def _kind(run: PastRun) -> str:
 
 def _counts(run: PastRun) -> str:
     if run.nodes is None or run.finished is None:
-        return "no report"
+        return "ended early" if run.finished else "no report"
     seconds = (run.finished - run.started).total_seconds()
     problems = f", {count(run.problems, 'problem')}" if run.problems else ""
     return f"{count(run.nodes, 'node')}, {run.uploads} uploaded, {run.writes} written{problems}, {seconds:.1f} s"

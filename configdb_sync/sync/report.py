@@ -16,7 +16,7 @@ from configdb_sync.errors import (
     ProductError,
     UnsafeError,
 )
-from configdb_sync.exits import Exit
+from configdb_sync.exits import Exit, exit_of
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
@@ -84,6 +84,8 @@ class Report:
     @property
     def exit(self) -> Exit:
         """The exit code of the run."""
+        if self.stopped is not None and not self.nodes:
+            return exit_of(self.stopped)
         return exit_of_run(self.problems, nodes_done=sum(not node.problems for node in self.nodes))
 
 

@@ -67,6 +67,8 @@ def verdict(report: Report, stage: Stage, policy: Policy, statuses: Mapping[str,
     if report.stopped is not None and not _is_away(report.stopped):
         # Out of time, the lock lost, the plan no longer true: it failed for the nodes that it kept from their turn.
         failed.update(report.not_attempted)
+        if not failed and not report.nodes:
+            return _verdict(report.exit, stage, policy, counts=bool(policy))
     counts = Failures.CONFIGDB in policy and any(map(_is_away, report.problems))
     counts = counts or _nodes_count(failed, policy, statuses)
     return _verdict(report.exit, stage, policy, counts=counts)
