@@ -73,7 +73,8 @@ def what_node_means(
     """Return the node's values: by our record, and where that doesn't reach by what ConfigDB holds (U18).
 
     A missing file means nothing at all (U23). ``stored`` is None where nothing of ours can be in the file: then it
-    is the node's. ``stored`` and ``effective`` (what ConfigDB had before this run) are looked at only if ``needs_stored``.
+    is the node's. ``stored`` and ``effective`` (what ConfigDB had before this run) are looked at only if
+    ``needs_stored``.
     """
     if file is None:
         return Meant({}, combine_digests(()))

@@ -32,12 +32,14 @@ from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, wha
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
@@ -134,6 +136,9 @@ class Examiner:
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
+                if self.options.stage is Stage.PRE and path not in read.files:
+                    plan.leave(name, path, stored)
+                    continue
                 document = base.get(path) or self._document(read, path)
                 subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
@@ -223,6 +228,8 @@ class Examiner:
         ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
@@ -327,7 +334,7 @@ def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
     )
 
 
@@ -343,6 +350,12 @@ class _PlanBuilder:
         self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
         self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IdleOverride] = []
+
+    def leave(self, name: str, path: str, stored: StoredNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
 
     def build(self) -> NodePlan:
         """Return the plan."""
@@ -355,4 +368,5 @@ class _PlanBuilder:
             notes=tuple(self.notes),
             problems=tuple(self.problems),
             unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.merge import place_of
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.sync.catalog import Catalog
@@ -22,6 +23,7 @@ class StoredNode:
         self._catalog = catalog
         self._environment = environment
         self.levels = levels
+        self.places = [place_of(levels[:depth]) for depth in range(len(levels) + 1)]
         self._there = catalog.reaches(levels)
         self._etags = client.etags(environment, levels) if self._there else None
         self._values: dict[str, dict[str, Json]] = {}

@@ -204,7 +204,7 @@ class Trust(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(sorted(failpoints.NAMES)), count=st.integers(1, 4))
     def a_run_is_killed(self, name: str, count: int) -> None:
-        self.forked(lambda: self.sync(), f"{name}:{count}")
+        self.forked(self.sync, f"{name}:{count}")
 
     @precondition(lambda self: self.there)
     @rule(
@@ -225,7 +225,7 @@ class Trust(RuleBasedStateMachine):
 
     @rule()
     def two_runs_at_once(self) -> None:
-        children = [self.fork(lambda: self.sync(), None) for _ in range(2)]
+        children = [self.fork(self.sync, None) for _ in range(2)]
         for child in children:
             os.waitpid(child, 0)
 
