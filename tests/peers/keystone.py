@@ -1,16 +1,20 @@
-"""A real Keystone on loopback from PyPI: its own virtual environment under ``.cache``, made on demand."""
+"""A real Keystone (v3) on loopback, from PyPI: its own virtual environment under ``.cache``, made on demand.
+
+Run as a script by that environment's Python it is the server itself: ``keystone.py PORT``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import grp
+import getpass
 import os
-import pwd
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,184 +22,173 @@ from pathlib import Path
 import requests
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
-INSTALL = 600
-START = 90
-ADMIN = {
-    "OS_USERNAME": "admin",
-    "OS_PASSWORD": "admin-password",
-    "OS_PROJECT_NAME": "admin",
-    "OS_USER_DOMAIN_ID": "default",
-    "OS_PROJECT_DOMAIN_ID": "default",
-}
-CONFIGURATION = """
+START = 60.0
+INSTALL = 600.0
+CALL = 30.0
+PASSWORD = "CANARY-admin"
+
+_CONFIG = """
 [database]
 connection = sqlite:///{folder}/keystone.db
 [token]
 provider = fernet
 expiration = {expiration}
+allow_expired_window = 0
 [fernet_tokens]
 key_repository = {folder}/fernet
 [credential]
 key_repository = {folder}/credential
 [cache]
-enabled = true
-backend = oslo_cache.dict
+enabled = false
 [identity]
 password_hash_rounds = 4
 """
 
 
-def unavailable() -> str | None:
-    """Return why there can be no Keystone here, or None. Makes its environment, which takes minutes once."""
-    try:
-        _environment()
-    except (subprocess.SubprocessError, OSError) as error:
-        return f"Keystone can't be installed here: {error}"
-    return None
-
-
-def packages() -> Path:
-    """Return the folder of its environment's packages; keystonemiddleware is among them."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return _environment() / f"lib/python{version}/site-packages"
-
-
 @dataclass(frozen=True)
 class Keystone:
-    """A running Keystone with an admin (``environ``), and users of this test's making."""
+    """A running Keystone; its user ``admin`` has the role admin on project ``admin``."""
 
     url: str
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables by which its admin logs in."""
-        return {"OS_AUTH_URL": self.url, **ADMIN}
-
-    def token(self, user: str = "admin", password: str = ADMIN["OS_PASSWORD"]) -> str:
-        """Return a new token for project ``admin``."""
-        domain = {"id": "default"}
-        identity = {
-            "methods": ["password"],
-            "password": {"user": {"name": user, "password": password, "domain": domain}},
+        """The variables that log in to it."""
+        return {
+            "OS_AUTH_URL": self.url,
+            "OS_USERNAME": "admin",
+            "OS_PASSWORD": PASSWORD,
+            "OS_PROJECT_NAME": "admin",
+            "OS_USER_DOMAIN_ID": "default",
+            "OS_PROJECT_DOMAIN_ID": "default",
         }
-        scope = {"project": {"name": "admin", "domain": domain}}
-        answer = requests.post(
-            f"{self.url}/auth/tokens", json={"auth": {"identity": identity, "scope": scope}}, timeout=START
-        )
+
+    def token(self, name: str = "admin", password: str = PASSWORD) -> str:
+        """Return a new token of a user, on project ``admin``."""
+        scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
+        user = {"name": name, "password": password, "domain": {"id": "default"}}
+        identity = {"methods": ["password"], "password": {"user": user}}
+        body = {"auth": {"identity": identity, "scope": scope}}
+        answer = requests.post(f"{self.url}/auth/tokens", json=body, timeout=CALL)
         answer.raise_for_status()
         return answer.headers["X-Subject-Token"]
 
-    def revoke(self, token: str) -> None:
-        """Make a token invalid."""
+    def valid(self, token: str) -> bool:
+        """Tell whether Keystone takes this token."""
         headers = {"X-Auth-Token": self.token(), "X-Subject-Token": token}
-        requests.delete(f"{self.url}/auth/tokens", headers=headers, timeout=START).raise_for_status()
+        return requests.get(f"{self.url}/auth/tokens", headers=headers, timeout=CALL).status_code == 200
 
-    def user(self, name: str, password: str, role: str) -> None:
-        """Make a user with one role on project ``admin``."""
-        session = requests.Session()
-        session.headers["X-Auth-Token"] = self.token()
+    def revoke(self, token: str) -> None:
+        """Take a token back."""
+        headers = {"X-Auth-Token": self.token(), "X-Subject-Token": token}
+        requests.delete(f"{self.url}/auth/tokens", headers=headers, timeout=CALL).raise_for_status()
 
-        def first(kind: str, wanted: str) -> str | None:
-            answer = session.get(f"{self.url}/{kind}", params={"name": wanted}, timeout=START).json()
-            return next((item["id"] for item in answer[kind]), None)
+    def add_user(self, name: str, password: str, role: str) -> None:
+        """Make a user with one role, made if it isn't there, on project ``admin``."""
+        headers = {"X-Auth-Token": self.token()}
 
-        def made(kind: str, one: str, body: dict[str, object]) -> str:
-            answer = session.post(f"{self.url}/{kind}", json={one: body}, timeout=START)
+        def found(kind: str, wanted: str) -> list[str]:
+            answer = requests.get(f"{self.url}/{kind}", params={"name": wanted}, headers=headers, timeout=CALL)
+            return [item["id"] for item in answer.json()[kind]]
+
+        def made(kind: str, body: dict[str, dict[str, str]]) -> str:
+            answer = requests.post(f"{self.url}/{kind}", json=body, headers=headers, timeout=CALL)
             answer.raise_for_status()
-            return str(answer.json()[one]["id"])
+            return str(next(iter(answer.json().values()))["id"])
 
-        project = first("projects", "admin")
-        role_id = first("roles", role) or made("roles", "role", {"name": role})
-        user = made("users", "user", {"name": name, "password": password, "domain_id": "default"})
-        session.put(f"{self.url}/projects/{project}/users/{user}/roles/{role_id}", timeout=START).raise_for_status()
+        project = found("projects", "admin")[0]
+        role_id = next(iter(found("roles", role)), None) or made("roles", {"role": {"name": role}})
+        user = made("users", {"user": {"name": name, "password": password, "domain_id": "default"}})
+        link = f"{self.url}/projects/{project}/users/{user}/roles/{role_id}"
+        requests.put(link, headers=headers, timeout=CALL).raise_for_status()
+
+    def add_endpoint(self, url: str, region: str = "RegionOne") -> None:
+        """Put a ConfigDB into the catalog."""
+        headers = {"X-Auth-Token": self.token()}
+        service = {"type": "config", "name": "tuning-box"}
+        made = requests.post(f"{self.url}/services", json={"service": service}, headers=headers, timeout=CALL)
+        made.raise_for_status()
+        endpoint = {"service_id": made.json()["service"]["id"], "interface": "public", "region": region, "url": url}
+        body = {"endpoint": endpoint}
+        requests.post(f"{self.url}/endpoints", json=body, headers=headers, timeout=CALL).raise_for_status()
+
+
+def python() -> Path:
+    """Return the Python of the peer's environment, made if it isn't there."""
+    folder = CACHE / f"keystone-{sys.version_info.major}.{sys.version_info.minor}"
+    interpreter = folder / "bin/python"
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "keystone.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL)
+            command = [str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check", "keystone"]
+            subprocess.run(command, check=True, timeout=INSTALL, capture_output=True)
+            (folder / "ready").touch()
+    return interpreter
+
+
+def packages() -> Path:
+    """Return the folder of its environment's packages; keystonemiddleware is among them."""
+    return next(python().parents[1].glob("lib/python*/site-packages"))
 
 
 @contextlib.contextmanager
 def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
-    """Yield a Keystone that keeps all it has in ``folder``; its tokens live ``expiration`` seconds."""
-    programs = _environment() / "bin"
-    configuration = folder / "keystone.conf"
-    configuration.write_text(CONFIGURATION.format(folder=folder, expiration=expiration))
+    """Yield a Keystone that keeps its things in ``folder``; its tokens live ``expiration`` seconds."""
+    interpreter = python()
+    (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder, expiration=expiration))
     for name in ("fernet", "credential"):
         (folder / name).mkdir(mode=0o700)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}/v3"
-    owner = [
-        "--keystone-user",
-        pwd.getpwuid(os.geteuid()).pw_name,
-        "--keystone-group",
-        grp.getgrgid(os.getegid()).gr_name,
-    ]
-    urls = [word for kind in ("admin", "public", "internal") for word in (f"--bootstrap-{kind}-url", url)]
-    login = ["--bootstrap-username", "admin", "--bootstrap-password", ADMIN["OS_PASSWORD"]]
-    names = [
-        "--bootstrap-project-name",
-        "admin",
-        "--bootstrap-role-name",
-        "admin",
-        "--bootstrap-region-id",
-        "RegionOne",
-    ]
-    for command in (
-        ["db_sync"],
-        ["fernet_setup", *owner],
-        ["credential_setup", *owner],
-        ["bootstrap", *login, *names, "--bootstrap-service-name", "keystone", *urls],
-    ):
-        _run([programs / "keystone-manage", "--config-file", configuration, *command], START)
-    environ = {**_plain(), "OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(configuration)}
-    server: list[str | Path] = [programs / "uwsgi", "--http11-socket", f"127.0.0.1:{port}"]
-    server += ["--module", "keystone.wsgi.api:application", "--master", "--die-on-term", "--processes", "1"]
-    server += ["--threads", "2", "--lazy-apps", "--enable-threads", "-b", "65535"]
+    manage = [str(interpreter.with_name("keystone-manage")), "--config-file", str(folder / "keystone.conf")]
+    owner = ["--keystone-user", getpass.getuser(), "--keystone-group", getpass.getuser()]
+    bootstrap = ["bootstrap", "--bootstrap-password", PASSWORD, "--bootstrap-region-id", "RegionOne"]
+    for command in (["db_sync"], ["fernet_setup", *owner], ["credential_setup", *owner], bootstrap):
+        subprocess.run([*manage, *command], check=True, timeout=INSTALL, capture_output=True)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(folder / "keystone.conf")}
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(server, env=environ, stdout=log, stderr=log)
-    try:
-        _await(process, url, folder / "log")
-        yield Keystone(url)
-    finally:
-        process.terminate()
-        process.wait(20)
+        command = [str(interpreter), "-P", "-W", "ignore", __file__, str(port)]
+        server = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        try:
+            _await(server, url, folder / "log")
+            yield Keystone(url)
+        finally:
+            server.terminate()
+            server.wait(timeout=10)
 
 
-def _await(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _await(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(requests.RequestException):
-            if requests.get(url, timeout=20).ok:
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
                 return
-        time.sleep(0.2)
-    raise RuntimeError(f"Keystone didn't start: {log.read_text(errors='replace')[-2000:]}")
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError(f"Keystone didn't answer: {log.read_text()[-2000:]}")
 
 
-def _environment() -> Path:
-    folder = CACHE / f"keystone-{sys.version_info.major}.{sys.version_info.minor}"
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "keystone.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "ready").exists():
-            _run([sys.executable, "-m", "venv", "--clear", folder], INSTALL)
-            command: list[str | Path] = [
-                folder / "bin/python",
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                "--disable-pip-version-check",
-            ]
-            _run([*command, "keystone", "uwsgi"], INSTALL)
-            (folder / "ready").touch()
-    return folder
+def _serve(port: int) -> None:
+    sys.argv = ["keystone"]  # it reads the command line when it is imported
+    from socketserver import ThreadingMixIn
+    from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+    from keystone.wsgi.api import application  # type: ignore[import-not-found]
+
+    class Server(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+
+    class Handler(WSGIRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    make_server("127.0.0.1", port, application, Server, Handler).serve_forever()
 
 
-def _run(command: list[str | Path], limit: float) -> None:
-    done = subprocess.run(
-        list(map(str, command)), env=_plain(), capture_output=True, text=True, timeout=limit, check=False
-    )
-    if done.returncode:
-        raise subprocess.SubprocessError(f"{Path(command[0]).name} {command[-1]}: {done.stderr[-1000:]}")
-
-
-def _plain() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))}
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))
