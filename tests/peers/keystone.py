@@ -147,6 +147,7 @@ def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
     manage = [str(interpreter.with_name("keystone-manage")), "--config-file", str(folder / "keystone.conf")]
     owner = ["--keystone-user", getpass.getuser(), "--keystone-group", getpass.getuser()]
     bootstrap = ["bootstrap", "--bootstrap-password", PASSWORD, "--bootstrap-region-id", "RegionOne"]
+    bootstrap += [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", url)]
     for command in (["db_sync"], ["fernet_setup", *owner], ["credential_setup", *owner], bootstrap):
         subprocess.run([*manage, *command], check=True, timeout=INSTALL, capture_output=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
