@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,9 +35,18 @@ def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
         yield client
 
 
-@pytest.fixture(scope="session", params=["embedded-sqlite", "embedded-postgresql", "legacy"])
+SERVERS = ["embedded-sqlite", "embedded-postgresql", "legacy"]
+GIVEN = os.environ.get("CONFIGDB_SYNC_CONTRACT_URL")
+"""A server to hold to the contract beside these, such as a tuning-box of one's own; it fills with environments."""
+
+
+@pytest.fixture(scope="session", params=[*SERVERS, *(["given"] if GIVEN else [])])
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
     """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
+    if request.param == "given" and GIVEN:
+        with connect(GIVEN, writer=WRITER) as found:
+            yield found
+        return
     if request.param == "legacy":
         with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
             yield found
