@@ -13,7 +13,7 @@ from typing import Any
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.exchange import Answer
-from configdb_sync.configdb.model import Component, Definition, Environment, Etags
+from configdb_sync.configdb.model import Component, Definition, Environment, Etags, KeyEffect, OverrideNote, Version
 from configdb_sync.jsonvalues import Json
 
 MESSAGE_LIMIT = 200
@@ -122,6 +122,46 @@ def etags(value: Json) -> dict[int, Etags]:
     return found
 
 
+def versions(value: Json) -> list[Version]:
+    """Return the versions of a document."""
+    return [
+        Version(
+            _id(_object(item, "a version"), "version"),
+            _text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            _text(item, "digest"),
+        )
+        for item in _list(value, "a history")
+    ]
+
+
+def override_notes(value: Json) -> list[OverrideNote]:
+    """Return the overrides of an environment."""
+    return [
+        OverrideNote(
+            _text(_object(_object(item, "an override").get("resource_definition"), "a resource definition"), "name"),
+            _text(item, "place"),
+            _id(item, "version"),
+            _maybe_text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            tuple(
+                KeyEffect(
+                    key,
+                    _text(_object(told, "an effect"), "effect"),
+                    _maybe_text(told, "reason"),
+                    _id(told, "hidden_by"),
+                )
+                for key, told in _object(item.get("keys"), "the keys of an override").items()
+            ),
+        )
+        for item in _list(value, "the overrides")
+    ]
+
+
 def message(answer: Answer, *, secrets: bytes | None = None, token: str | None = None) -> str:
     """Return a short text of the server's own message, or an empty one where it says nothing of use.
 
@@ -185,6 +225,10 @@ def _text(value: dict[str, Json], name: str) -> str:
     if not isinstance(found, str):
         raise ValueError(f"{name} is {_kind(found)}, not a text")
     return found
+
+
+def _maybe_text(value: dict[str, Json], name: str) -> str | None:
+    return None if value.get(name) is None else _text(value, name)
 
 
 def _object(value: Json, what: str) -> dict[str, Json]:

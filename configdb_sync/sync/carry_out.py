@@ -20,6 +20,7 @@ from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.examine import DocumentWork, NodeWork
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 
@@ -34,6 +35,7 @@ class Executor:
     records: Records
     health: Health
     options: RunOptions
+    pace: Pace
 
     def carry_out(self, work: NodeWork) -> NodeReport:
         """Do all of a node's work that can be done; what failed is in the report.
@@ -102,7 +104,7 @@ class _NodeTask:
                 return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
-                with _Guard(self, document, "upload"):
+                with _Guard(self, document, "upload"), self.run.pace.step("upload"):
                     self._put(document)
                     self.uploaded.append(document.data_source)
         for document in self.alive.copy():
@@ -175,7 +177,7 @@ class _NodeTask:
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
-                with _Guard(self, document, "write"):
+                with _Guard(self, document, "write"), self.run.pace.step("write"):
                     failpoints.here("before-write")
                     self._write(document, found.content)
                     failpoints.here("after-write")

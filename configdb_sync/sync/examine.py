@@ -32,12 +32,14 @@ from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, wha
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
@@ -46,13 +48,17 @@ PLUGIN = "configdb-sync"
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is known of one document before ConfigDB is asked."""
+    """What is known of one document before ConfigDB is asked.
+
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    """
 
     data_source: str
     path: str
     file: NodeFile | None
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
+    strange: bool
 
 
 @dataclass(frozen=True)
@@ -123,14 +129,18 @@ class Examiner:
         plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
+        strange = not own and stored.has_values and not stored.records()
         documents = []
         for name, path in self._paths(mapped).items():
             try:
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
+                if self.options.stage is Stage.PRE and path not in read.files:
+                    plan.leave(name, path, stored)
+                    continue
                 document = base.get(path) or self._document(read, path)
-                subject = _Subject(name, path, read.files.get(path), document, own.get(name))
+                subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
                     subject = replace(subject, record=_known(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -206,11 +216,11 @@ class Examiner:
     def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
-        needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
+        needs = needs_stored(document, record) and (record is not None or subject.strange)
         meant = what_node_means(
             document,
             record,
-            stored.values(name) if needs else {},
+            stored.values(name) if needs else None,
             stored.effective(name) if needs else {},
             self.options.accept,
         )
@@ -218,6 +228,8 @@ class Examiner:
         ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
@@ -322,7 +334,7 @@ def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
     )
 
 
@@ -338,6 +350,12 @@ class _PlanBuilder:
         self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
         self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IdleOverride] = []
+
+    def leave(self, name: str, path: str, stored: StoredNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
 
     def build(self) -> NodePlan:
         """Return the plan."""
@@ -350,4 +368,5 @@ class _PlanBuilder:
             notes=tuple(self.notes),
             problems=tuple(self.problems),
             unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
         )

@@ -1,7 +1,7 @@
 """U10, U11, U18, U23 as a state machine: whatever happens, after the next whole run nothing is frozen, doubled or lost.
 
-The model is small: for each file, the text that its node last wrote (``Own``). Every number in these texts is used once, so what
-a node writes can't be mistaken for anything else. Overrides are read from ConfigDB itself.
+The model is small: for each file, the text that its node last wrote (``Own``). Each number in them is used once,
+so what a node writes can't be mistaken for anything else. Overrides are read from ConfigDB itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -204,11 +204,28 @@ class Trust(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(sorted(failpoints.NAMES)), count=st.integers(1, 4))
     def a_run_is_killed(self, name: str, count: int) -> None:
-        self.forked(lambda: self.sync(), f"{name}:{count}")
+        self.forked(self.sync, f"{name}:{count}")
+
+    @precondition(lambda self: self.there)
+    @rule(
+        node=st.sampled_from(NODES),
+        keys=st.lists(st.sampled_from(["flat", "block", "block.x", None]), min_size=2, max_size=2),
+        name=st.sampled_from(["after-upload", "before-record", "after-record", "before-write", "after-write"]),
+    )
+    def a_run_is_killed_while_it_writes(self, node: str, keys: list[str | None], name: str) -> None:
+        """One override is on the node, another one is on its way when the kill comes."""
+        for key in keys:
+            if key is None:
+                self.someone_takes_overrides_away(node, "globals")
+            else:
+                self.someone_overrides(node, "globals", key)
+            if key is keys[0]:
+                self.whole_run()
+        self.forked(lambda: self.sync("--node", node), f"{name}:1")
 
     @rule()
     def two_runs_at_once(self) -> None:
-        children = [self.fork(lambda: self.sync(), None) for _ in range(2)]
+        children = [self.fork(self.sync, None) for _ in range(2)]
         for child in children:
             os.waitpid(child, 0)
 
@@ -253,9 +270,11 @@ class Trust(RuleBasedStateMachine):
 
 TestTrust = Trust.TestCase
 TestTrust.settings = settings(
-    max_examples=12,
-    stateful_step_count=14,
+    max_examples=15,
+    stateful_step_count=12,
     deadline=None,
+    report_multiple_bugs=False,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 
