@@ -111,12 +111,15 @@ def written_whole(task: Task, style: Style) -> bytes:
 def put_back(files: Files, raw: bytes, kept: Mapping[str, str]) -> str | None:
     """Return a file's text with the kept texts of single keys put back, None where its keys can't be told apart."""
     layout = files.layout_of(raw)
-    for key, text in kept.items():
-        places = [] if layout is None else layout.indexes(key)
-        if layout is None or len(places) != 1:
-            return None
-        layout = layout.exchanged({places[0]: text}) if text else layout.removed(places[0])
-    return None if layout is None else layout.text()
+    if layout is None:
+        return None
+    places = {key: layout.indexes(key) for key in kept}
+    if any(len(indexes) != 1 for indexes in places.values()):
+        return None
+    layout = layout.exchanged({places[key][0]: text for key, text in kept.items() if text})
+    for index in sorted((places[key][0] for key, text in kept.items() if not text), reverse=True):
+        layout = layout.removed(index)
+    return layout.text()
 
 
 def _by_key(task: Task, own: Document, layout: Layout) -> Rewrite | None:
