@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
+import threading
 
 import click
 
@@ -28,10 +30,10 @@ def lab(context: click.Context, nodes: int, debug: bool) -> None:
             click.echo(f"node {node.identity}: /etc is {node.etc}, its log is {node.folder}/mcollective.log")
         click.echo("Interrupt (Ctrl-C) ends it all.")
         sys.stdout.flush()
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 if __name__ == "__main__":
-    # Blocked before anything is started, so that no signal can come in between.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab(prog_name="script/lab")
