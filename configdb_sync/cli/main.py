@@ -12,6 +12,7 @@ from configdb_sync import __version__
 from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.simulate import simulate
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
@@ -23,7 +24,7 @@ def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
 
 
-for command in (plan, sync, ping, *VALUE_COMMANDS, configdb):
+for command in (plan, sync, ping, simulate, *VALUE_COMMANDS, configdb):
     cli.add_command(command)
 
 
