@@ -12,7 +12,7 @@ from configdb_sync.mcollective.connector import Target
 from configdb_sync.mcollective.link import Link, Message
 from configdb_sync.mcollective.receiving import decode, encode
 from configdb_sync.mcollective.settings import BusSettings
-from configdb_sync.simulator.nodes import SimulatedNodes
+from configdb_sync.simulator.nodes import Sending, SimulatedNodes
 
 _SLICE = 0.2
 _READY = "simulator-ready"
@@ -26,7 +26,7 @@ class Simulator:
     settings: BusSettings
     nodes: SimulatedNodes
     clock: Clock
-    _later: list[tuple[float, int, str, bytes]] = field(default_factory=list)
+    _later: list[tuple[float, int, str, Sending]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
     def run(self, stopped: Callable[[], bool], ready: Callable[[], None]) -> None:
@@ -62,8 +62,8 @@ class Simulator:
 
     def _send_due(self, link: Link) -> None:
         while self._later and self._later[0][0] <= self.clock.monotonic():
-            _, _, reply_to, body = heapq.heappop(self._later)
-            self._send(link, reply_to, body)
+            _, _, reply_to, sending = heapq.heappop(self._later)
+            self._send(link, reply_to, sending)
 
     def _answer(self, link: Link, message: Message) -> None:
         if message.body is None or not message.reply_to:
@@ -74,10 +74,10 @@ class Simulator:
         for sending in self.nodes.answer(raw, identity, int(self.clock.now().timestamp())):
             if sending.after:
                 due = self.clock.monotonic() + sending.after
-                heapq.heappush(self._later, (due, next(self._order), message.reply_to, sending.body))
+                heapq.heappush(self._later, (due, next(self._order), message.reply_to, sending))
             else:
-                self._send(link, message.reply_to, sending.body)
+                self._send(link, message.reply_to, sending)
 
-    def _send(self, link: Link, reply_to: str, body: bytes) -> None:
-        headers = {"expiration": _EXPIRATION, "mc_sender": "simulator"}
-        link.send(Target(reply_to, headers), encode(body, wrapped=self.settings.base64))
+    def _send(self, link: Link, reply_to: str, sending: Sending) -> None:
+        headers = {"expiration": _EXPIRATION, "mc_sender": sending.sender}
+        link.send(Target(reply_to, headers), encode(sending.body, wrapped=self.settings.base64))

@@ -21,8 +21,9 @@ _OTHER_KEY = b"-other"
 
 @dataclass(frozen=True)
 class Sending:
-    """A reply to be sent ``after`` so many seconds."""
+    """A reply of the node ``sender``, to be sent ``after`` so many seconds."""
 
+    sender: str
     body: bytes = field(repr=False)
     after: float = 0.0
 
@@ -64,7 +65,7 @@ class SimulatedNodes:
             body = self._rpc(request, identity, fault)
         if body is None:
             return
-        sending = Sending(self._sealed(request, identity, body, now, fault), _after(fault))
+        sending = Sending(identity, self._sealed(request, identity, body, now, fault), _after(fault))
         yield sending
         if fault.kind is Kind.DUPLICATE:
             yield sending
