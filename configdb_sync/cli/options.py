@@ -16,9 +16,11 @@ from configdb_sync.clock import new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
+from configdb_sync.errors import SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.settings import Settings, read_settings
 from configdb_sync.state import State, locate, open_state
+from configdb_sync.sync.records import node_by_name, open_records
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,11 +68,34 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "mco_attempts": click.option("--mco-attempts", metavar="N", help="How often each broker is tried (default: 3)."),
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
+    "time_limit": click.option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="Stop before so many seconds are over (default: none; with --stage 280).",
+    ),
+    "failure_policy": click.option(
+        "--failure-policy",
+        metavar="LIST",
+        help="With --stage: which failures stop the deployment, of deploying,ready,configdb,post; or none"
+        " (default: deploying,configdb).",
+    ),
+    "keep_runs": click.option(
+        "--keep-runs", metavar="N", help="How many runs of an environment are remembered (default: 50)."
+    ),
 }
 
-CONNECTION = ("configdb", "configdb_database", "configdb_token_file", "configdb_ca", "configdb_insecure", "state")
+CONNECTION = (
+    "database",
+    "configdb",
+    "configdb_database",
+    "configdb_token_file",
+    "configdb_ca",
+    "configdb_insecure",
+    "state",
+)
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
-RUN = (*CONNECTION, "database", "tenant", "levels", "data_sources", "parallel", "unsafe_share")
+SYNC = ("wait", "time_limit", "failure_policy", "keep_runs")
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share")
 
 
 @dataclass(frozen=True)
@@ -90,6 +115,11 @@ class Session:
         """Shows values without secrets."""
         return Masker(self.state.mask_key())
 
+    @functools.cached_property
+    def author(self) -> str:
+        """Who runs this: the local user's name."""
+        return _user()
+
     @property
     def configdb_database(self) -> str:
         """URL of the embedded ConfigDB's database."""
@@ -100,6 +130,20 @@ class Session:
         """URL of the product's own database."""
         return self.settings.database or self.state.database_url
 
+    def identity_of(self, environment: int, fqdn: str) -> str:
+        """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
+        database = open_records(self.database)
+        try:
+            found = sorted(node_by_name(database, environment, fqdn))
+        finally:
+            database.close()
+        if len(found) != 1:
+            known = f"nodes {' and '.join(found)} had it" if found else "no run has seen a node of that name"
+            raise SettingsError(
+                f"the name {fqdn!r} doesn't tell a node: {known}", way_out="give its id: --level nodes=46"
+            )
+        return found[0]
+
     def client(self, *, comment: str | None = None) -> ConfigDBClient:
         """Return a client of the ConfigDB that the settings name."""
         settings = self.settings
@@ -107,7 +151,7 @@ class Session:
             settings.configdb,
             database_url=self.configdb_database if settings.configdb == "embedded" else None,
             token_file=settings.configdb_token_file,
-            writer=Writer(run=self.run, author=_user(), comment=comment),
+            writer=Writer(run=self.run, author=self.author, comment=comment),
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,

@@ -15,7 +15,7 @@ _WAIT = 5.0
 
 
 @click.command()
-@settings_options(*BUS)
+@settings_options("state", *BUS)
 @click.option("--node", "nodes", multiple=True, metavar="LIST", help="These nodes should answer, by id.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def ping(session: Session, *, nodes: tuple[str, ...], output: str) -> Exit:

@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager
 from typing import Self
 
-from rich import progress as bars
-from rich.console import Console
-
 from configdb_sync.sync.run import Progress
 
 _LINES = 10
-
-
-class BarProgress:
-    """A bar that grows with the nodes done."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = bars.Progress(
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task: bars.TaskID | None = None
-        self._failed = 0
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def begins(self, nodes: int) -> None:
-        """Show an empty bar for so many nodes."""
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task("nodes", total=nodes)
-
-    def node_done(self, node: str, problems: int) -> None:
-        """Let the bar grow."""
-        self._failed += bool(problems)
-        if self._task is not None:
-            failed = f" ({self._failed} with problems)" if self._failed else ""
-            self._bar.update(self._task, advance=1, description=f"nodes{failed}")
 
 
 class LineProgress:
@@ -81,7 +43,9 @@ class LineProgress:
 
 def progress_for() -> AbstractContextManager[Progress]:
     """Return the progress that fits standard error."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        return BarProgress(console)
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        # Late: most runs have no terminal, and it takes longer to load than a small run takes.
+        from configdb_sync.cli.bar import BarProgress
+
+        return BarProgress()
     return LineProgress()

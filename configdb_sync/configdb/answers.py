@@ -1,19 +1,19 @@
-"""What answers say: strict JSON, the objects of the API, and the text of errors in their three shapes (facts
-6).
+"""What answers say: strict JSON, the objects of the API, and the text of errors in their three shapes (facts 6).
 
-Everything here is pure and takes hostile input; what isn't as it must be is a ``ValueError`` with a text that
-shows no content.
+Everything here is pure and takes hostile input; what isn't as it must be is a ``ValueError`` with a text that shows no
+content.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.exchange import Answer
-from configdb_sync.configdb.model import Component, Definition, Environment, Etags
+from configdb_sync.configdb.model import Component, Definition, Environment, Etags, KeyEffect, OverrideNote, Version
 from configdb_sync.jsonvalues import Json
 
 MESSAGE_LIMIT = 200
@@ -42,8 +42,7 @@ def read(answer: Answer) -> Json:
 
 
 def document(value: Json) -> dict[str, Json]:
-    """Return a document: a JSON object that isn't an error in disguise (a status of its own, or Keystone's
-    shape)."""
+    """Return a document: a JSON object that isn't an error in disguise (a status of its own, or Keystone's shape)."""
     if not isinstance(value, dict):
         raise ValueError(f"a document is an object, the server holds {_kind(value)}")
     status = value.get("status")
@@ -94,6 +93,14 @@ def environment(value: Json) -> Environment:
     return Environment(_id(value, "id"), tuple(ids), tuple(levels))
 
 
+def level_values(value: Json) -> tuple[str, ...]:
+    """Return the values that an environment's hierarchy level has, of an answer about that level."""
+    values = _list(_object(value, "a hierarchy level").get("values"), "values")
+    if not all(isinstance(one, str) for one in values):
+        raise ValueError("values holds something else than texts")
+    return tuple(values)
+
+
 def lookup(value: Json) -> dict[str, tuple[Json, str]]:
     """Return each top-level key's value and the level that gave it, of ``show_lookup``."""
     found: dict[str, tuple[Json, str]] = {}
@@ -115,11 +122,50 @@ def etags(value: Json) -> dict[int, Etags]:
     return found
 
 
+def versions(value: Json) -> list[Version]:
+    """Return the versions of a document."""
+    return [
+        Version(
+            _id(_object(item, "a version"), "version"),
+            _text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            _text(item, "digest"),
+        )
+        for item in _list(value, "a history")
+    ]
+
+
+def override_notes(value: Json) -> list[OverrideNote]:
+    """Return the overrides of an environment."""
+    return [
+        OverrideNote(
+            _text(_object(_object(item, "an override").get("resource_definition"), "a resource definition"), "name"),
+            _text(item, "place"),
+            _id(item, "version"),
+            _maybe_text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            tuple(
+                KeyEffect(
+                    key,
+                    _text(_object(told, "an effect"), "effect"),
+                    _maybe_text(told, "reason"),
+                    _id(told, "hidden_by"),
+                )
+                for key, told in _object(item.get("keys"), "the keys of an override").items()
+            ),
+        )
+        for item in _list(value, "the overrides")
+    ]
+
+
 def message(answer: Answer, *, secrets: bytes | None = None, token: str | None = None) -> str:
     """Return a short text of the server's own message, or an empty one where it says nothing of use.
 
-    The server may echo what was sent: words that stand in ``secrets`` (the request's body) or the token are
-    masked.
+    The server may echo what was sent: words that stand in ``secrets`` (the request's body) or the token are masked.
     """
     try:
         text = _said(read(answer))
@@ -147,11 +193,20 @@ def _said(value: Json) -> str:
 
 
 def _searchable(body: bytes) -> str:
+    """Return the leaves of a document's text, one a line; keys aren't secret, and messages name them."""
     text = body.decode("utf-8", "replace")
     try:
-        return text + json.dumps(json.loads(text), ensure_ascii=False)
+        return "\n".join(str(leaf) for leaf in _leaves(json.loads(text)))
     except (ValueError, RecursionError):
         return text
+
+
+def _leaves(value: Json) -> Iterator[Json]:
+    if isinstance(value, (dict, list)):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(child)
+    else:
+        yield value
 
 
 def _is_id(value: Any) -> bool:
@@ -170,6 +225,10 @@ def _text(value: dict[str, Json], name: str) -> str:
     if not isinstance(found, str):
         raise ValueError(f"{name} is {_kind(found)}, not a text")
     return found
+
+
+def _maybe_text(value: dict[str, Json], name: str) -> str | None:
+    return None if value.get(name) is None else _text(value, name)
 
 
 def _object(value: Json, what: str) -> dict[str, Json]:

@@ -1,5 +1,4 @@
-"""One call of the ConfigDB API: token, attempts, redirects, and the error that a failed one becomes (U13,
-S05-S07)."""
+"""One call of the ConfigDB API: token, attempts, redirects, and the error that a failed one becomes (U13, S05-S07)."""
 
 from __future__ import annotations
 
@@ -28,16 +27,16 @@ class Surroundings:
     sleep: Callable[[float], object] = time.sleep
     draw: Callable[[], float] = random.random
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True)
 class Call:
     """One request of the API as it is meant.
 
-    ``repeatable``: carried out twice it does no harm. ``conflict``: see ``retry.pause``. ``accept``: statuses
-    beside 2xx that
-    are answers to the caller. ``settled``: asked after an attempt whose outcome isn't known, tells whether
-    the change is there.
+    ``repeatable``: carried out twice it does no harm. ``conflict``: see ``retry.pause``. ``accept``: statuses beside
+    2xx that are answers to the caller. ``settled``: asked after an attempt whose outcome isn't known, tells whether the
+    change is there. ``confidential``: the body's leaves must not show in an error, even if the server says them.
     """
 
     method: str
@@ -48,6 +47,7 @@ class Call:
     conflict: bool = False
     accept: frozenset[int] = frozenset()
     settled: Callable[[], bool] | None = None
+    confidential: bool = False
 
 
 class Caller:
@@ -80,13 +80,11 @@ class Caller:
     def call(self, call: Call) -> Answer:
         """Carry out a call and return its answer: 2xx or a status of ``call.accept``.
 
-        A change that ``settled`` found to be there after all answers 204. Raises ``AccessError``,
-        ``MissingError``,
-        ``ConflictError``, ``PreconditionError``, ``RefusedError``, ``ThrottledError``, ``UnavailableError``
-        or its
+        A change that ``settled`` found to be there after all answers 204. Raises ``AccessError``, ``MissingError``,
+        ``ConflictError``, ``PreconditionError``, ``RefusedError``, ``ThrottledError``, ``UnavailableError`` or its
         ``LostError``, ``UnexpectedAnswerError``.
         """
-        tried = 0
+        tried, began = 0, self._world.monotonic()
         while True:
             tried += 1
             failure, error = self._attempt(call)
@@ -98,6 +96,7 @@ class Caller:
                 self._policy,
                 failure,
                 tried=tried,
+                elapsed=self._world.monotonic() - began,
                 repeatable=call.repeatable,
                 conflict=call.conflict,
                 draw=self._world.draw(),
@@ -163,7 +162,7 @@ class Caller:
         status = answer.status
         if status == 404 and not answers.is_json(answer):
             return self.unexpected(call, answer, "not as ConfigDB says that something is missing")
-        said = answers.message(answer, secrets=call.body, token=token)
+        said = answers.message(answer, secrets=call.body if call.confidential else None, token=token)
         what = f"{self.named(call)} answered {status}{f': {said}' if said else ''}"
         patient = wait is None or wait <= self._policy.patience
         kind, way_out = _meaning(status, patient=patient, had_token=token is not None)

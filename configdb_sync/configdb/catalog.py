@@ -37,8 +37,7 @@ class Found:
 
 
 class KeystoneTokens:
-    """Tokens of one login; keystoneauth1 renews those about to expire by itself, ``renewed`` those refused
-    (S06)."""
+    """Tokens of one login; keystoneauth1 renews those about to expire by itself, ``renewed`` those refused (S06)."""
 
     def __init__(self, plugin: BaseIdentityPlugin, connection: session.Session, where: str) -> None:
         self._plugin = plugin
@@ -51,8 +50,7 @@ class KeystoneTokens:
         return _asked(self._where, lambda: str(self._plugin.get_token(self._session)))
 
     def renewed(self, refused: str) -> str | None:
-        """Return another token than ``refused``; the login is repeated once for all threads that come with
-        it."""
+        """Return another token than ``refused``; the login is repeated once for all threads that come with it."""
         with self._lock:
             if self.token() == refused:
                 self._plugin.invalidate()
@@ -72,11 +70,9 @@ def log_in(
 ) -> Found:
     """Log in by ``OS_*`` or ``clouds.yaml`` and return where ConfigDB is.
 
-    Without an endpoint of type ``config`` in the catalog, ``fallback`` gives the address. Raises
-    ``SettingsError`` for settings
-    that are no login, ``AccessError`` if Keystone refuses them, ``UnavailableError`` if it can't be reached,
-    ``MissingError`` if
-    there is no endpoint.
+    Without an endpoint of type ``config`` in the catalog, ``fallback`` gives the address. Raises ``SettingsError`` for
+    settings that are no login, ``AccessError`` if Keystone refuses them, ``UnavailableError`` if it can't be reached,
+    ``MissingError`` if there is no endpoint.
     """
     cloud = clouds.read(environ)
     verified_by = ca_file or cloud.ca_file
@@ -90,16 +86,7 @@ def log_in(
     source.token()
     region = region or cloud.region
     interface = interface or cloud.interface
-    endpoint = _asked(
-        where,
-        lambda: plugin.get_endpoint(
-            connection,
-            service_type=SERVICE_TYPE,
-            interface=interface,
-            region_name=region,
-            skip_discovery=True,
-        ),
-    )
+    endpoint = _asked(where, lambda: _endpoint(plugin, connection, interface, region))
     if endpoint is None and fallback is not None:
         endpoint = fallback()
     if endpoint is None:
@@ -109,6 +96,18 @@ def log_in(
             way_out="give ConfigDB's address with --configdb URL",
         )
     return Found(endpoint, source, verified_by, insecure)
+
+
+def _endpoint(
+    plugin: BaseIdentityPlugin, connection: session.Session, interface: str, region: str | None
+) -> str | None:
+    try:
+        found = plugin.get_endpoint(
+            connection, service_type=SERVICE_TYPE, interface=interface, region_name=region, skip_discovery=True
+        )
+    except faults.CatalogException:
+        return None
+    return None if found is None else str(found)
 
 
 def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
@@ -52,9 +52,8 @@ class Change:
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> Place:
     """Return the place that a command names.
 
-    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a
-    beginning of the
-    environment's hierarchy; both say what there is.
+    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
+    of the environment's hierarchy; both say what there is.
     """
     environment = client.environment(env)
     if environment is None:
@@ -78,8 +77,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
 def _ordered(hierarchy: Sequence[str], levels: LevelPath, *, trusted: bool) -> LevelPath | None:
     """Return ``levels`` in the order of the hierarchy, None if they are no beginning of it.
 
-    ``trusted``: the server names its levels in their order; 0.1.0 doesn't (facts 7), there the user's order
-    stands.
+    ``trusted``: the server names its levels in their order; 0.1.0 doesn't (facts 7), there the user's order stands.
     """
     given = dict(levels)
     if not trusted:
@@ -112,8 +110,8 @@ def delete_value(client: ConfigDBClient, place: Place, path: KeyPath | None) -> 
 def override(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
     """Override a key, or write the whole document of overrides if ``path`` is None.
 
-    Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors
-    of ``edits.put``.
+    Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors of
+    ``edits.put``.
     """
     needed = path is not None and len(path) > 1
     beneath = client.effective(place.env, place.levels, place.definition) if needed else {}
@@ -127,6 +125,32 @@ def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
         return _edit(client, place, OVERRIDES, _emptied)
     beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
     return _edit(client, place, OVERRIDES, lambda document: edits.free(document, beneath, path))
+
+
+def rewrite(client: ConfigDBClient, place: Place, make: Callable[[dict[str, Json]], dict[str, Json]]) -> Change:
+    """Change the values of a place by ``make``, from the start again where others write in between."""
+    return _edit(client, place, VALUES, make)
+
+
+def add_overrides(client: ConfigDBClient, place: Place, overrides: dict[str, Json]) -> Change:
+    """Override keys that aren't overridden there yet; those that are stay as they are."""
+    return _edit(client, place, OVERRIDES, lambda document: {**overrides, **document})
+
+
+def copy_overrides(client: ConfigDBClient, place: Place, node: str) -> Change:
+    """Override at ``place``, a node's, what is overridden at the same level of ``node``; the place's own win.
+
+    Raises ``SettingsError`` if the place is no node's or the other node has no overrides there.
+    """
+    if not place.innermost or not place.levels:
+        raise SettingsError("overrides are copied from node to node", way_out="name the node with --level nodes=ID")
+    other = replace(place, levels=(*place.levels[:-1], (place.levels[-1][0], node)))
+    found = read(client, other, OVERRIDES)
+    if not found:
+        raise SettingsError(
+            f"{place.data_source} has no overrides at {other.level_text}", way_out="see `configdb-sync get --overrides`"
+        )
+    return add_overrides(client, place, found)
 
 
 def _emptied(document: dict[str, Json]) -> dict[str, Json]:
@@ -150,8 +174,7 @@ def _putting(
 def _edit(
     client: ConfigDBClient, place: Place, kind: str, make: Callable[[dict[str, Json]], dict[str, Json]]
 ) -> Change:
-    """Read, change, write; again from the start while others write in between, where the server can tell
-    (ETag)."""
+    """Read, change, write; again from the start while others write in between, where the server can tell (ETag)."""
     put = client.put_values if kind == VALUES else client.put_overrides
     sent: Change | None = None
     for _ in range(_ATTEMPTS):
@@ -177,8 +200,7 @@ def parse_levels(texts: Sequence[str], resolve: Callable[[str], str]) -> LevelPa
     """Return the level path of ``nodes=46`` texts, each of which may list several, separated by commas.
 
     A value of the level ``nodes`` that is no number is a node's FQDN: ``resolve`` gives its identity. Raises
-    ``SettingsError``
-    for a text without ``=``, and for a level named twice.
+    ``SettingsError`` for a text without ``=``, and for a level named twice.
     """
     found: dict[str, str] = {}
     for item in (item.strip() for text in texts for item in text.split(",")):

@@ -27,8 +27,8 @@ _NOT_AUTH = frozenset(
 
 @dataclass(frozen=True)
 class Cloud:
-    """How to log in. ``auth`` holds what the auth type takes (``auth_url``, ``username``, ``password``, ...):
-    never shown."""
+    """How to log in. ``auth`` holds what the auth type takes (``auth_url``, ``username``, ``password``, ...): never
+    shown."""
 
     auth_type: str
     auth: Mapping[str, str] = field(repr=False)
@@ -41,8 +41,7 @@ class Cloud:
 def read(environ: Mapping[str, str]) -> Cloud:
     """Return the cloud that the environment's variables name; a variable goes before the file.
 
-    ``OS_CLOUD`` picks one of ``clouds.yaml`` (``OS_CLIENT_CONFIG_FILE``, the working folder,
-    ``~/.config/openstack``,
+    ``OS_CLOUD`` picks one of ``clouds.yaml`` (``OS_CLIENT_CONFIG_FILE``, the working folder, ``~/.config/openstack``,
     ``/etc/openstack``; ``secure.yaml`` beside it is laid over it). Raises ``SettingsError``.
     """
     named = environ.get("OS_CLOUD")
@@ -82,7 +81,10 @@ def _cloud(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
     secure_file = path.with_name("secure.yaml")
     if secure_file.is_file():
         secure = _mapping(_clouds(secure_file).get(name, {}), f"cloud {name} of {secure_file}")
-        auth = {**_mapping(entry.get("auth", {}), "auth"), **_mapping(secure.get("auth", {}), "auth")}
+        auth = {
+            **_mapping(entry.get("auth", {}), f"auth of cloud {name}"),
+            **_mapping(secure.get("auth", {}), f"auth of cloud {name}"),
+        }
         entry = {**entry, **secure, "auth": auth}
     return entry
 

@@ -41,13 +41,10 @@ def connect(
 ) -> ConfigDBClient:
     """Return a client of the ConfigDB at ``where``: ``embedded``, ``catalog`` or an address.
 
-    ``embedded`` needs ``database_url`` (SQLAlchemy). An address takes the token of ``token_file`` (or
-    ``token``), if any.
-    ``catalog`` logs in to Keystone by ``OS_*`` or ``clouds.yaml`` of ``environ`` and takes the endpoint of
-    type ``config``;
-    without one, the address that ``fallback`` gives. Nothing is sent before the first call, but ``catalog``
-    logs in.
-    Raises ``SettingsError``; ``AccessError`` and ``UnavailableError`` of Keystone.
+    ``embedded`` needs ``database_url`` (SQLAlchemy). An address takes the token of ``token_file`` (or ``token``), if
+    any. ``catalog`` logs in to Keystone by ``OS_*`` or ``clouds.yaml`` of ``environ`` and takes the endpoint of type
+    ``config``; without one, the address that ``fallback`` gives. Nothing is sent before the first call, but ``catalog``
+    logs in. Raises ``SettingsError``; ``AccessError`` and ``UnavailableError`` of Keystone.
     """
     exchange: Exchange
     source: tokens.TokenSource | None = None

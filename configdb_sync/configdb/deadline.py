@@ -1,8 +1,7 @@
 """HTTP connections with an end: a peer that sends a byte now and then can't hold a call for ever.
 
-A socket's time limit starts anew with each byte received. Here every read of an answer, headers included,
-gets no more than
-what is left of the call's total.
+A socket's time limit starts anew with each byte received. Here every read of an answer, headers included, gets no more
+than what is left of the call's total.
 """
 
 from __future__ import annotations
@@ -54,11 +53,21 @@ class _Ending:
 
     total: float
     clock: Callable[[], float]
+    sock: socket.socket | None
+    connect: Callable[[], None]
     _deadline: float = float("inf")
 
     def putrequest(self, *args: Any, **options: Any) -> None:
         self._deadline = self.clock() + self.total
         super().putrequest(*args, **options)  # type: ignore[misc]
+
+    def send(self, data: Any) -> None:
+        # The socket has the limit for connecting, or what was left of an earlier answer: a large body may take longer.
+        if self.sock is None:
+            self.connect()
+        if self.sock is not None:
+            self.sock.settimeout(max(self._deadline - self.clock(), 0.001))
+        super().send(data)  # type: ignore[misc]
 
     def response_class(self, sock: socket.socket, **options: Any) -> HTTPResponse:
         response = HTTPResponse(sock, **options)

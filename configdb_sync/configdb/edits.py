@@ -1,8 +1,7 @@
-"""What a user's change of one key makes of a document (U16). Pure: documents in, a new document out, nothing
-is changed in place.
+"""What a user's change of one key makes of a document (U16). Pure: documents in, a new document out, nothing is changed
+in place.
 
-ConfigDB merges whole top-level keys (facts 3). A change below one therefore writes the whole *block*, the
-value of that
+ConfigDB merges whole top-level keys (facts 3). A change below one therefore writes the whole *block*, the value of that
 top-level key, as it stands where the change is made, with the one leaf set.
 """
 
@@ -28,8 +27,7 @@ class NotOverriddenError(SettingsError):
 
 
 def parse_key(text: str) -> KeyPath:
-    """Return the path of ``a.b``, or of a JSON list of texts for keys that hold dots: ``["DEFAULT/x",
-    "a.b"]``.
+    """Return the path of ``a.b``, or of a JSON list of texts for keys that hold dots: ``["DEFAULT/x", "a.b"]``.
 
     Raises ``SettingsError`` for an empty key or a list of something else.
     """
@@ -78,11 +76,9 @@ def has(document: Document, path: KeyPath) -> bool:
 def put(document: Document, beneath: Document, path: KeyPath, value: Json) -> dict[str, Json]:
     """Return ``document`` with ``value`` at ``path``.
 
-    A change below a top-level key that ``document`` doesn't hold begins with the block that ``beneath`` has
-    there: what
-    is seen now at that place (the effective data), so that its other leaves stay. Mappings on the way are
-    made where they are
-    missing; an index must be there. Raises ``NoSuchKeyError`` where a text, a number or null is in the way.
+    A change below a top-level key that ``document`` doesn't hold begins with the block that ``beneath`` has there: what
+    is seen now at that place (the effective data), so that its other leaves stay. Mappings on the way are made where
+    they are missing; an index must be there. Raises ``NoSuchKeyError`` where a text, a number or null is in the way.
     """
     top, rest = path[0], path[1:]
     if not rest:
@@ -100,9 +96,8 @@ def drop(document: Document, path: KeyPath) -> dict[str, Json]:
 def free(overrides: Document, beneath: Document, path: KeyPath) -> dict[str, Json]:
     """Return ``overrides`` without the override at ``path``.
 
-    ``beneath`` is what is seen there without these overrides. Below a top-level key the leaf gets the value
-    of ``beneath``
-    again, or goes if that has none; a block that then is as beneath goes whole. Raises
+    ``beneath`` is what is seen there without these overrides. Below a top-level key the leaf gets the value of
+    ``beneath`` again, or goes if that has none; a block that then is as beneath goes whole. Raises
     ``NotOverriddenError``.
     """
     top, rest = path[0], path[1:]
@@ -137,8 +132,7 @@ def free(overrides: Document, beneath: Document, path: KeyPath) -> dict[str, Jso
 
 
 def changed_leaves(before: Json, after: Json, path: KeyPath = ()) -> list[KeyPath]:
-    """Return the paths at which two values differ, as deep as both are mappings, in the order of their
-    keys."""
+    """Return the paths at which two values differ, as deep as both are mappings, in the order of their keys."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [*before, *(key for key in after if key not in before)]
         return [

@@ -9,8 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Request:
-    """``path`` is below the server's base, percent-encoded, with its query. Headers may hold a token: never
-    shown."""
+    """``path`` is below the server's base, percent-encoded, with its query. Headers may hold a token: never shown."""
 
     method: str
     path: str

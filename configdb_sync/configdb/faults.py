@@ -6,13 +6,11 @@ from configdb_sync.errors import ConfigDBError, UnavailableError
 
 
 class RefusedError(ConfigDBError):
-    """The server refused the request itself (400, 405, 413, 415, 422 and other 4xx without a class of their
-    own)."""
+    """The server refused the request itself (400, 405, 413, 415, 422 and other 4xx without a class of their own)."""
 
 
 class ConflictError(ConfigDBError):
-    """The server says 409: it exists already, another writer was there, or it isn't valid; only a GET can
-    tell."""
+    """The server says 409: it exists already, another writer was there, or it isn't valid; only a GET can tell."""
 
 
 class PreconditionError(ConfigDBError):

@@ -8,19 +8,18 @@ from contextlib import contextmanager
 
 
 class Gates:
-    """For each key, lets one thread through until it came back without an exception; then the gate stays
-    open."""
+    """For each key, lets one thread through until it came back without an exception; then the gate stays open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: set[Hashable] = set()
-        self._gates: dict[Hashable, threading.Lock] = {}
+        self._gates: dict[Hashable, threading.RLock] = {}
 
     @contextmanager
     def through(self, key: Hashable) -> Iterator[None]:
-        """Hold the gate of ``key`` unless it is open."""
+        """Hold the gate of ``key`` unless it is open. The thread that holds it may come through again."""
         with self._lock:
-            gate = None if key in self._open else self._gates.setdefault(key, threading.Lock())
+            gate = None if key in self._open else self._gates.setdefault(key, threading.RLock())
         if gate is None:
             yield
             return

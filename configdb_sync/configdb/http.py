@@ -1,5 +1,4 @@
-"""The way to a ConfigDB server over HTTP: one session with kept connections, bounded in time and size (S05,
-S15)."""
+"""The way to a ConfigDB server over HTTP: one session with kept connections, bounded in time and size (S05, S15)."""
 
 from __future__ import annotations
 
@@ -23,10 +22,8 @@ _CHUNK = 256 * 1024
 class HttpExchange:
     """One server at ``base``; at most ``workers`` threads use it with a kept connection each.
 
-    ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off
-    (U12: only
-    by an explicit setting). Proxies are the environment's (``https_proxy``, ``no_proxy``), never for
-    loopback.
+    ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off (U12: only by
+    an explicit setting). Proxies are the environment's (``https_proxy``, ``no_proxy``), never for loopback.
     """
 
     def __init__(
@@ -104,8 +101,7 @@ def _headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return a short text of what went wrong, from the innermost cause; it holds neither headers nor
-    bodies."""
+    """Return a short text of what went wrong, from the innermost cause; it holds neither headers nor bodies."""
     seen: BaseException = error
     for _ in range(8):
         inner = getattr(seen, "reason", None) or (seen.args[0] if seen.args else None)

@@ -1,5 +1,4 @@
-"""What ConfigDB holds, as values: components, definitions, environments, levels (``facts``: objects of the
-API)."""
+"""What ConfigDB holds, as values: components, definitions, environments, levels (``facts``: objects of the API)."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 LevelPath: TypeAlias = tuple[tuple[str, str], ...]
-"""Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the
-root."""
+"""Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the root."""
 
 NAME_LIMIT = 128
 """Longest name and level value, in characters: the width of the reference server's columns."""
@@ -63,8 +61,7 @@ class Etags:
 class Writer:
     """Who changes something and why: named to the server on every changing request (U17).
 
-    ``run`` is ``req-<uuid4>``; ``author`` a user's name; ``comment`` free text. The last two may hold any
-    Unicode.
+    ``run`` is ``req-<uuid4>``; ``author`` a user's name; ``comment`` free text. The last two may hold any Unicode.
     """
 
     run: str | None = None
@@ -80,3 +77,39 @@ class Limits:
     read: float = 60.0
     total: float = 180.0
     answer: int = field(default=64 * 1024 * 1024)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a document. ``time`` is ISO 8601 in UTC; ``digest`` as in ``Etags``."""
+
+    number: int
+    time: str
+    author: str | None
+    run: str | None
+    comment: str | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class KeyEffect:
+    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``)."""
+
+    key: str
+    effect: str
+    reason: str | None
+    hidden_by: int
+
+
+@dataclass(frozen=True)
+class OverrideNote:
+    """The overrides of one data source at one place (``/`` or ``/nodes/46/``), by whom and when."""
+
+    data_source: str
+    place: str
+    version: int
+    time: str | None
+    author: str | None
+    run: str | None
+    comment: str | None
+    keys: tuple[KeyEffect, ...]

@@ -16,8 +16,7 @@ class TokenSource(Protocol):
     """Gives tokens to several threads."""
 
     def token(self) -> str:
-        """Return the token to send; raises ``AccessError`` or ``UnavailableError`` if there is none to be
-        had."""
+        """Return the token to send; raises ``AccessError`` or ``UnavailableError`` if there is none to be had."""
 
     def renewed(self, refused: str) -> str | None:
         """Return another token than the one that was refused, or None where there is no other."""
@@ -39,8 +38,7 @@ class FixedToken:
 
 
 class RenewedToken:
-    """A token that ``fetch`` gets; asked again only when the one in hand was refused, by one thread for
-    all."""
+    """A token that ``fetch`` gets; asked again only when the one in hand was refused, by one thread for all."""
 
     def __init__(self, fetch: Callable[[], str], renew: Callable[[], str] | None = None) -> None:
         self._fetch = fetch
@@ -56,8 +54,7 @@ class RenewedToken:
             return self._token
 
     def renewed(self, refused: str) -> str | None:
-        """Return the token that another thread got meanwhile, or get a new one; None if it is the same
-        again."""
+        """Return the token that another thread got meanwhile, or get a new one; None if it is the same again."""
         with self._lock:
             if self._token is None or self._token == refused:
                 self._token = self._renew()
@@ -65,8 +62,7 @@ class RenewedToken:
 
 
 def from_file(path: Path) -> RenewedToken:
-    """Return the token of a file, read anew when it was refused (the file may have been changed
-    meanwhile)."""
+    """Return the token of a file, read anew when it was refused (the file may have been changed meanwhile)."""
     return RenewedToken(lambda: _read(path))
 
 

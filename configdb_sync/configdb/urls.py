@@ -16,8 +16,7 @@ _BY_ID = re.compile(r"(?P<head>/environments/\d+/(?:.+/)?resources/)\d+(?P<kind>
 def base_url(text: str) -> str:
     """Return the address of a ConfigDB without a trailing slash.
 
-    Raises ``SettingsError`` unless it is http or https with a host, and without credentials, query or
-    fragment.
+    Raises ``SettingsError`` unless it is http or https with a host, and without credentials, query or fragment.
     """
     try:
         parts = urlsplit(text.strip())
@@ -58,8 +57,7 @@ def shown(url: str) -> str:
 def segment(text: str, what: str) -> str:
     """Return ``text`` as one segment of a path, percent-encoded.
 
-    Raises ``SettingsError`` for what no server routes as one segment: empty, ``.``, ``..``, a ``/``, NUL,
-    more than
+    Raises ``SettingsError`` for what no server routes as one segment: empty, ``.``, ``..``, a ``/``, NUL, more than
     ``NAME_LIMIT`` characters, or text that isn't Unicode. ``what`` names it in the error.
     """
     if not text or text in {".", ".."}:
@@ -97,8 +95,7 @@ def document_path(env: int, levels: LevelPath, definition: int, kind: str) -> st
 def redirected(path: str, location: str) -> str | None:
     """Return the path that a 308 of 0.1.0 leads to from ``path`` (both below the base, query kept), or None.
 
-    Only the by-name form is known: the same environment, levels and kind, with the definition's id for its
-    name.
+    Only the by-name form is known: the same environment, levels and kind, with the definition's id for its name.
     Scheme, host and mount prefix of ``location`` are the server's guess and don't count.
     """
     here = urlsplit(path)

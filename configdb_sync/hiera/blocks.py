@@ -1,9 +1,8 @@
 """Where a YAML text can be cut into pieces that mean alone what they mean together: pure text, no parsing.
 
-A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or, within
-a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone
-(an open quote, a flow collection or an anchor from elsewhere shows itself that way); the reasons are in
-``docs/decisions/0032-blocks.md``.
+A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
+within a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone:
+an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions/parsing-by-blocks.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 _KEY = r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*:(?=[ \n]|\Z)"
 _ITEM = r"-(?=[ \n]|\Z)"
@@ -25,7 +25,7 @@ _OPENER = re.compile(r"[ ]*([A-Za-z0-9_][A-Za-z0-9_./@+-]*):[ ]*\n")
 # Line ends of YAML 1.1 that the cuts below don't know, and characters that end a file early or not at all.
 _ODD_ASCII = ("\r", "\0")
 _ODD_OTHER = ("\x85", "\u2028", "\u2029", "\ufeff")
-_ODD_LINES = ("\n---", "\n...", "\n%", "\n?")
+_ODD_START = r"(?P<odd>---|\.\.\.|[%?])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,10 @@ def split(text: str) -> list[str] | None:
         return None
     header = _HEADER.match(text)
     start = header.end() if header else 0
-    if any(text.find(marker, max(start - 1, 0)) >= 0 for marker in _ODD_LINES):
-        return None
     column = _width(text, start)
     if text.startswith(("---", "...", "%", "?"), start) or not _FIRST_KEY.match(text, start + column):
         return None
-    return _pieces(text, start, _border(column, mapping=True))
+    return _pieces(text, start, start, _top_border(column))
 
 
 def split_body(text: str) -> Body | None:
@@ -71,9 +69,8 @@ def split_body(text: str) -> Body | None:
         mapping = True
     else:
         return None
-    if f"\n{' ' * inner}?" in text:
-        return None
-    return Body(opener[1], mapping, _pieces(text, opener.end(), _border(inner, mapping=mapping), first))
+    pieces = _pieces(text, opener.end(), first, _border(inner, mapping=mapping))
+    return None if pieces is None else Body(opener[1], mapping, pieces)
 
 
 def _width(text: str, start: int) -> int:
@@ -81,16 +78,24 @@ def _width(text: str, start: int) -> int:
     return found.end() - start if found else 0
 
 
+@lru_cache(maxsize=64)
+def _top_border(column: int) -> re.Pattern[str]:
+    if not column:
+        return re.compile(f"\n(?=[^ ])(?:{_KEY}|{_ODD_START})")
+    return re.compile(f"\n(?:{' ' * column}{_KEY}|{_ODD_START})")
+
+
 @lru_cache(maxsize=256)
 def _border(column: int, *, mapping: bool) -> re.Pattern[str]:
-    return re.compile(f"\n{' ' * column}{_KEY if mapping else _ITEM}")
+    return re.compile(f"\n{' ' * column}(?:{_KEY if mapping else _ITEM}|(?P<odd>\\?))")
 
 
-def _pieces(text: str, start: int, border: re.Pattern[str], first: int | None = None) -> list[str]:
-    # The first border is where the text starts to have content; blank lines and comments before it go with it.
-    cuts = [
-        start,
-        *(found.start() + 1 for found in border.finditer(text, start if first is None else first)),
-        len(text),
-    ]
-    return [text[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)]
+def _pieces(text: str, start: int, first: int, border: re.Pattern[str]) -> list[str] | None:
+    """Return the text from ``start`` on, cut at the borders after ``first``, its first content; None if one is odd."""
+    cuts = [start]
+    for found in border.finditer(text, first):
+        if found.lastgroup:
+            return None
+        cuts.append(found.start() + 1)
+    cuts.append(len(text))
+    return [text[begin:end] for begin, end in pairwise(cuts)]

@@ -1,28 +1,29 @@
 """From a YAML text to the values that Ruby would hold, over libyaml's events.
 
 Both Psych and PyYAML stand on libyaml, so the syntax is the same to the byte; what scalars, tags, merge keys,
-aliases and duplicate keys mean is Psych's (``docs/decisions/0031-own-yaml-builder.md``).
+aliases and duplicate keys mean is Psych's (``docs/decisions/own-yaml-builder.md``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
-from yaml.events import (
-    AliasEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
 from yaml.reader import ReaderError
 
-from configdb_sync.hiera.faults import DocumentFault, fault, printable
+from configdb_sync.hiera.events import (
+    ALIAS,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    SEQUENCE,
+    SEQUENCE_END,
+    STREAM_END,
+    events_of,
+)
+from configdb_sync.hiera.faults import UnreadableError, fault, printable
 from configdb_sync.hiera.keylines import keys_of
 from configdb_sync.hiera.scalar_events import (
     MAPPING_TAGS,
@@ -46,29 +47,45 @@ _UNKNOWN = object()
 
 
 @dataclass(frozen=True, slots=True)
+class Anchored:
+    """What an anchor stands for: its value, the characters that it takes written out, its height, whether it is odd."""
+
+    value: Value
+    size: int
+    height: int
+    odd: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
-    """One text's value. ``empty``: no value at all. ``odd``: holds a ``Special``. ``repeats``: a mapping names a key twice."""
+    """One text's value.
+
+    ``empty``: no value at all. ``odd``: it holds a ``Special``. ``repeats``: a mapping names a key twice. ``anchors``:
+    those that the text defines, as they stand at its end. ``uses``: those it has from elsewhere.
+    """
 
     value: Value
     empty: bool = False
     odd: bool = False
     repeats: bool = False
+    anchors: Mapping[str, Anchored] = field(default_factory=dict)
+    uses: frozenset[str] = frozenset()
 
 
-def build(text: str, plain: PlainScalars) -> Built:
-    """Return the value of a text of one document (without a BOM).
+def build(text: str, plain: PlainScalars, anchors: Mapping[str, Anchored] | None = None) -> Built:
+    """Return the value of a text of one document (without a BOM). ``anchors`` are those that stand before the text.
 
-    Raises ``DocumentFault`` for what libyaml or Ruby refuses, for several documents, for tags and scalars that JSON
+    Raises ``UnreadableError`` for what libyaml or Ruby refuses, for several documents, for tags and scalars that JSON
     can't carry, for aliases into themselves, and for nesting or expansion beyond the bounds.
     """
-    builder = _Builder(text, plain)
+    builder = _Builder(text, plain, anchors or {})
     try:
         return builder.build()
     except YAMLError as error:
         raise syntax_fault(error, text) from None
 
 
-def syntax_fault(error: YAMLError, text: str) -> DocumentFault:
+def syntax_fault(error: YAMLError, text: str) -> UnreadableError:
     """Return the fault for what libyaml found wrong in ``text``; libyaml's own words hold no content."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -83,16 +100,17 @@ def syntax_fault(error: YAMLError, text: str) -> DocumentFault:
 class _Builder:
     """Collects each container's children in one flat list and makes the container when it ends."""
 
-    def __init__(self, text: str, plain: PlainScalars) -> None:
-        self.next_event = CParser(text).get_event
+    def __init__(self, text: str, plain: PlainScalars, anchors: Mapping[str, Anchored]) -> None:
+        self.next_event = events_of(text)
         self.text = text
         self.plain = plain
         self.children: list[Value] = []
         # For each open container: its parent's children, its start event, the expansion and the depth found before.
         self.open: list[tuple[list[Value], Any, int, int]] = []
-        self.anchors: dict[str, Value] = {}
-        # For each finished anchor: the characters it stands for and its height.
-        self.sizes: dict[str, tuple[int, int]] = {}
+        self.given = anchors
+        # An anchor whose container is still open stands for that container's start event.
+        self.anchors: dict[str, Any] = {}
+        self.uses: set[str] = set()
         self.expansion = 0
         self.deepest = 0
         self.odd = False
@@ -100,18 +118,16 @@ class _Builder:
 
     def build(self) -> Built:
         self.next_event()  # The stream's start; what it holds is settled by the next one.
-        if isinstance(self.next_event(), StreamEndEvent):
+        if type(self.next_event()) is STREAM_END:
             return Built(None, empty=True)
         first = self.next_event()
         self._walk(first)
-        event: Any = self.next_event()
-        if not isinstance(event, StreamEndEvent):
-            raise fault(
-                "a second document begins; only one can be a node's settings", line=event.start_mark.line + 1
-            )
+        event = self.next_event()
+        if type(event) is not STREAM_END:
+            raise fault("a second document begins; only one can be a node's settings", line=event.start_mark.line + 1)
         value = MERGE.text if self.children[0] is MERGE else self.children[0]
-        empty = isinstance(first, ScalarEvent) and first.implicit[0] and first.tag is None and not first.value
-        return Built(value, empty=empty and value is None, odd=self.odd, repeats=self.repeats)
+        empty = isinstance(first, SCALAR) and first.implicit[0] and first.tag is None and not first.value
+        return Built(value, empty and value is None, self.odd, self.repeats, self.anchors, frozenset(self.uses))
 
     def _walk(self, event: Any) -> None:
         # The hot loop: known plain scalars and quoted ones are settled right here.
@@ -119,11 +135,12 @@ class _Builder:
         known = self.plain.known
         while True:
             kind = type(event)
-            if kind is ScalarEvent:
+            if kind is SCALAR:
                 value: Value = _UNKNOWN
                 if event.implicit[1]:
-                    if "\0" not in event.value:
-                        value = event.value
+                    text = event.value
+                    if text != "<<" and "\0" not in text:
+                        value = text
                 elif event.tag is None:
                     value = known.get(event.value, _UNKNOWN)
                 if value is _UNKNOWN:
@@ -131,11 +148,11 @@ class _Builder:
                 if event.anchor is not None:
                     self._anchor(event, value)
                 self.children.append(value)
-            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+            elif kind is MAPPING or kind is SEQUENCE:
                 self._start(event)
-            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            elif kind is MAPPING_END or kind is SEQUENCE_END:
                 self._end(event)
-            elif kind is AliasEvent:
+            elif kind is ALIAS:
                 self._alias(event)
             else:
                 return
@@ -145,17 +162,17 @@ class _Builder:
         path: list[object] = []
         levels = [level[0] for level in self.open[1:]] + [self.children] if self.open else []
         for (_, start, _, _), children in zip(self.open, levels, strict=True):
-            if type(start) is SequenceStartEvent:
+            if type(start) is SEQUENCE:
                 path.append(len(children))
             elif len(children) % 2:
                 key = children[-1]
                 path.append(key.text if isinstance(key, Special) else key)
         return path
 
-    def _fault(self, event: Any, reason: str) -> DocumentFault:
+    def _fault(self, event: Any, reason: str) -> UnreadableError:
         return fault(reason, line=event.start_mark.line + 1, path=self._path())
 
-    def _tag_fault(self, event: Any) -> DocumentFault:
+    def _tag_fault(self, event: Any) -> UnreadableError:
         return self._fault(event, f"the tag {printable(event.tag)} stands for what JSON can't carry")
 
     def _scalar(self, event: Any) -> Value:
@@ -170,7 +187,7 @@ class _Builder:
         return value
 
     def _start(self, event: Any) -> None:
-        allowed = MAPPING_TAGS if type(event) is MappingStartEvent else SEQUENCE_TAGS
+        allowed = MAPPING_TAGS if type(event) is MAPPING else SEQUENCE_TAGS
         if event.tag not in allowed:
             raise self._tag_fault(event)
         depth = len(self.open) + 1
@@ -179,7 +196,6 @@ class _Builder:
         self.open.append((self.children, event, self.expansion, self.deepest))
         self.children = []
         if event.anchor is not None:
-            # Until its end the anchor stands for its own start event: an alias to it would be a circle.
             self.anchors[event.anchor] = event
             self.deepest = depth
         elif depth > self.deepest:
@@ -187,41 +203,46 @@ class _Builder:
 
     def _end(self, event: Any) -> None:
         start = self.open[-1][1]
-        value = self._mapping(start) if type(start) is MappingStartEvent else self._sequence()
+        value = self._mapping(start) if type(start) is MAPPING else self._sequence()
         parent, _, expansion, deepest = self.open.pop()
-        if start.anchor is not None:
-            if self.anchors.get(start.anchor) is start:
-                span = event.end_mark.index - start.start_mark.index
-                self.anchors[start.anchor] = value
-                self.sizes[start.anchor] = (span + self.expansion - expansion, self.deepest - len(self.open))
+        name = start.anchor
+        if name is not None:
+            size = event.end_mark.index - start.start_mark.index + self.expansion - expansion
+            if self.anchors[name] is start:
+                self.anchors[name] = Anchored(value, size, self.deepest - len(self.open), self.odd)
             self.deepest = max(deepest, self.deepest)
         self.children = parent
         parent.append(value)
 
     def _anchor(self, event: Any, value: Value) -> None:
-        self.anchors[event.anchor] = value
-        self.sizes[event.anchor] = (event.end_mark.index - event.start_mark.index, 0)
+        size = event.end_mark.index - event.start_mark.index
+        self.anchors[event.anchor] = Anchored(value, size, 0, self.odd)
 
     def _alias(self, event: Any) -> None:
-        value = self.anchors.get(event.anchor, _UNKNOWN)
-        if value is _UNKNOWN:
-            raise self._fault(event, "an alias to an anchor that isn't there")
-        if isinstance(value, MappingStartEvent | SequenceStartEvent):
+        found = self.anchors.get(event.anchor)
+        if found is None:
+            found = self.given.get(event.anchor)
+            if found is None:
+                raise self._fault(event, "an alias to an anchor that isn't there")
+            self.uses.add(event.anchor)
+            self.odd = self.odd or found.odd
+        if not isinstance(found, Anchored):
             raise self._fault(event, "an alias into itself")
-        size, height = self.sizes[event.anchor]
-        self.expansion += size + 1
+        self.expansion += found.size + 1
         if self.expansion > MAX_EXPANSION:
             raise self._fault(event, f"its aliases stand for more than {MAX_EXPANSION} characters")
-        if len(self.open) + height > MAX_DEPTH:
+        depth = len(self.open) + found.height
+        if depth > MAX_DEPTH:
             raise self._fault(event, f"nested more than {MAX_DEPTH} levels deep")
-        self.deepest = max(self.deepest, len(self.open) + height)
+        self.deepest = max(self.deepest, depth)
+        value = found.value
         if isinstance(value, list) and self._is_merge_value():
             # Ruby merges a sequence that is written there, not one that an alias stands for.
             self.children[-1] = MERGE.text
         self.children.append(value)
 
     def _is_merge_value(self) -> bool:
-        within_mapping = bool(self.open) and type(self.open[-1][1]) is MappingStartEvent
+        within_mapping = bool(self.open) and type(self.open[-1][1]) is MAPPING
         return within_mapping and len(self.children) % 2 == 1 and self.children[-1] is MERGE
 
     def _sequence(self) -> list[Value]:

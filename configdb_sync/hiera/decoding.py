@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from configdb_sync.hiera.faults import DocumentFault, fault
+from configdb_sync.hiera.faults import UnreadableError, fault
 
 MAX_BYTES = 1 << 24
 """Largest file that is read; ``astute.yaml`` of an environment of a thousand nodes has 2.3 MB."""
@@ -32,7 +32,7 @@ def decode(raw: bytes) -> str:
     return text
 
 
-def link_hint(error: DocumentFault, text: str) -> DocumentFault:
+def link_hint(error: UnreadableError, text: str) -> UnreadableError:
     """Return ``error``, with a hint if the text is a path as a flattened symbolic link holds it."""
     if error.way_out is None and len(text) < 4096 and _PATH.fullmatch(text):
         error.way_out = "it holds just a path: a symbolic link that was copied as a regular file?"

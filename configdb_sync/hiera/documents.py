@@ -1,4 +1,4 @@
-"""The nodes' documents: read as Ruby reads them, held as ConfigDB holds them, rewritten so that Ruby reads what was meant.
+"""The nodes' documents: read as Ruby reads them, held as ConfigDB holds them, written so that Ruby reads back the same.
 
 ``Reader`` is made once per run and remembers the blocks it has parsed; ``HieraDocument`` is one file's content.
 Requirements U11, U18, U19; ``architecture.md``, Writing to nodes safely and Speed.
@@ -10,20 +10,16 @@ from collections.abc import Iterable, Mapping
 
 from configdb_sync.hiera import rewriting
 from configdb_sync.hiera.blocks import split
+from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
-from configdb_sync.hiera.entries import (
-    Block,
-    Blocks,
-    Entry,
-    collision_fault,
-    repeat_warning,
-    too_long,
-)
-from configdb_sync.hiera.faults import DocumentFault
-from configdb_sync.hiera.keylines import repeats_of
+from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
+from configdb_sync.hiera.faults import UnreadableError
+from configdb_sync.hiera.layout import Layout
 from configdb_sync.hiera.memory import Memory
+from configdb_sync.hiera.pieces import Parsed, joined
 from configdb_sync.hiera.rewriting import Rewrite
 from configdb_sync.hiera.scalar_events import PlainScalars
+from configdb_sync.hiera.survey import Surveys
 from configdb_sync.jsonvalues import Json, combine_digests
 
 __all__ = ["MAX_BYTES", "HieraDocument", "Reader", "Rewrite", "created"]
@@ -37,9 +33,7 @@ class HieraDocument:
 
     __slots__ = ("_digest", "_entries", "_reader", "raw", "values", "warnings")
 
-    def __init__(
-        self, raw: bytes, entries: dict[str, Entry], warnings: Iterable[str], reader: Reader
-    ) -> None:
+    def __init__(self, raw: bytes, entries: dict[str, Entry], warnings: Iterable[str], reader: Reader) -> None:
         self.raw = raw
         self.values: Mapping[str, Json] = {key: entry.value for key, entry in entries.items()}
         self.warnings = tuple(warnings)
@@ -64,7 +58,7 @@ class HieraDocument:
         return ("{" + ",".join([entry.member for entry in self._entries.values()]) + "}").encode("ascii")
 
     def type_marks(self) -> Mapping[str, Json]:
-        """Return for each top-level key with what JSON lacks ``{"key": KIND, "value": MARKS}`` (see ``marks``), as JSON."""
+        """Return ``{"key": KIND, "value": MARKS}`` (see ``marks``) of each top-level key that holds what JSON lacks."""
         return {key: entry.marks for key, entry in self._entries.items() if entry.marks is not None}
 
     def rewritten(
@@ -79,7 +73,7 @@ class HieraDocument:
         the type marks by top-level key for what the node's own text doesn't tell. See ``rewriting`` for the rules.
         Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
         """
-        return rewriting.rewritten(self._reader.read, self.raw, target, kept or {}, marks or {})
+        return rewriting.rewritten(self._reader, self.raw, target, kept or {}, marks or {})
 
 
 class Reader:
@@ -89,6 +83,7 @@ class Reader:
         self._plain = PlainScalars()
         self._blocks = Blocks(self._plain, _BUDGET)
         self._memory: Memory[Block] = Memory(_BUDGET)
+        self._surveys = Surveys(self._plain, _BUDGET)
 
     def read(self, raw: bytes) -> HieraDocument:
         """Return the document of a file's bytes.
@@ -97,43 +92,42 @@ class Reader:
         """
         text = decode(raw)
         self._memory.grow(4 * len(text))
-        self._blocks.parts.grow(4 * len(text))
+        self._blocks.parts.grow(6 * len(text))
         pieces = split(text)
-        found = self._of_pieces(raw, pieces) if pieces is not None else None
-        return found or self._whole(raw, text)
+        found = joined(text, pieces, self._block) if pieces is not None else None
+        if found is None:
+            found = self._whole(text)
+        return HieraDocument(raw, *found, self)
 
-    def _of_pieces(self, raw: bytes, pieces: list[str]) -> HieraDocument | None:
-        entries: dict[str, Entry] = {}
-        length = 0
-        for piece in pieces:
-            try:
-                block = self._block(piece, piece)
-            except DocumentFault:
-                return None
-            length += block.cost
-            if block.repeats or too_long(length):
-                return None
-            for entry in block.entries:
-                if entry.key in entries:
-                    return None
-                entries[entry.key] = entry
-        return HieraDocument(raw, entries, (), self)
+    def layout_of(self, raw: bytes) -> Layout | None:
+        """Return where the top-level keys of a file stand, None for one that can only be written as a whole."""
+        return self._surveys.layout_of(raw)
 
-    def _block(self, key: object, text: str, *, whole: bool = False) -> Block:
-        block = self._memory.get(key)
-        if block is None:
-            block = self._blocks.parse_whole(text) if whole else self._blocks.parse(text)
-            self._memory.put(key, block, len(text) + block.cost)
+    def _block(self, piece: str, anchors: Mapping[str, Anchored]) -> Block:
+        """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
+        block = self._memory.get(piece)
+        if block is not None and block.uses and block.uses <= anchors.keys():
+            # What it means depends on others: remembered once more for what these anchors stand for here.
+            key = (piece, *((name, meaning(anchors[name])) for name in sorted(block.uses)))
+            block = self._memory.get(key)
+            if block is None:
+                block = self._blocks.parse(piece, anchors)
+                self._memory.put(key, block, len(piece) + block.cost)
+        if block is None or block.uses - anchors.keys():
+            block = self._blocks.parse(piece, anchors)
+            self._memory.put(piece, block, len(piece) + block.cost)
         return block
 
-    def _whole(self, raw: bytes, text: str) -> HieraDocument:
-        try:
-            block = self._block(("whole", text), text, whole=True)
-        except DocumentFault as error:
-            raise link_hint(error, text) from None
-        return HieraDocument(
-            raw, {entry.key: entry for entry in block.entries}, map(repeat_warning, block.repeats), self
-        )
+    def _whole(self, text: str) -> Parsed:
+        key = ("whole", text)
+        block = self._memory.get(key)
+        if block is None:
+            try:
+                block = self._blocks.parse_whole(text)
+            except UnreadableError as error:
+                raise link_hint(error, text) from None
+            self._memory.put(key, block, len(text) + block.cost)
+        return {entry.key: entry for entry in block.entries}, [repeat_warning(repeat) for repeat in block.repeats]
 
 
 def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None) -> bytes:
@@ -141,4 +135,4 @@ def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None)
 
     Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
     """
-    return rewriting.created(Reader().read, target, marks or {})
+    return rewriting.created(Reader(), target, marks or {})

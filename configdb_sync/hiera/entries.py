@@ -1,15 +1,15 @@
-"""Top-level keys with all that is ever asked of them: value, JSON text, digest, type marks. Made once per distinct block."""
+"""Top-level keys with all that is asked of them (value, JSON, digest, type marks), made once per distinct block."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from configdb_sync.hiera.blocks import split_body
-from configdb_sync.hiera.builder import Built, build
-from configdb_sync.hiera.faults import DocumentFault, fault, path_text, printable
+from configdb_sync.hiera.builder import Anchored, Built, build
+from configdb_sync.hiera.faults import UnreadableError, fault, path_text, printable
 from configdb_sync.hiera.keylines import Repeat, repeats_of
 from configdb_sync.hiera.marks import CollisionError, key_to_json, to_json
 from configdb_sync.hiera.memory import Memory
@@ -38,10 +38,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The keys of one piece of a file and the warnings about it, whose lines count from the piece's first."""
+    """The keys of one piece of a file, what is repeated in it (lines count from the piece's first), and its anchors.
+
+    ``anchors`` are those that it defines for the pieces after it, ``uses`` those that it has from pieces before it.
+    """
 
     entries: tuple[Entry, ...]
-    repeats: tuple[Repeat, ...]
+    repeats: tuple[Repeat, ...] = ()
+    anchors: Mapping[str, Anchored] = field(default_factory=dict)
+    uses: frozenset[str] = frozenset()
 
     @property
     def cost(self) -> int:
@@ -64,39 +69,38 @@ class _NotApartError(Exception):
 
 
 class Blocks:
-    """Parses blocks and remembers their parts, so that a block of which one leaf differs is parsed but for that leaf."""
+    """Parses blocks and remembers their parts, so that of a block with one new leaf only that one is parsed."""
 
     def __init__(self, plain: PlainScalars, budget: int) -> None:
         self.plain = plain
         self.parts: Memory[tuple[_Part, ...]] = Memory(budget)
 
-    def parse(self, text: str) -> Block:
+    def parse(self, text: str, anchors: Mapping[str, Anchored] | None = None) -> Block:
         """Return the block for a text whose root is a mapping; cut into parts where it is large.
 
-        Raises ``DocumentFault``: for a piece of a file this only says that the file must be read as a whole.
+        ``anchors`` are those of the pieces before it. Raises ``UnreadableError``: for a piece of a file this only
+        says that the file must be read as a whole.
         """
         if len(text) >= _CUT_FROM:
             try:
-                return Block(tuple(_entry_of_part(part) for part in self._joined(text, _DEEPEST_CUT)), ())
-            except (_NotApartError, DocumentFault):
+                return Block(tuple(_entry_of_part(part) for part in self._joined(text, _DEEPEST_CUT)))
+            except (_NotApartError, UnreadableError):
                 pass
-        return self.parse_whole(text)
+        return self.parse_whole(text, anchors)
 
-    def parse_whole(self, text: str) -> Block:
+    def parse_whole(self, text: str, anchors: Mapping[str, Anchored] | None = None) -> Block:
         """Return the block for a text whose root is a mapping (or that holds no value at all), parsed in one piece."""
-        built = build(text, self.plain)
+        built = build(text, self.plain, anchors)
         if built.empty:
-            return Block((), ())
+            return Block(())
         if not isinstance(built.value, dict):
-            raise fault(
-                f"it is {_kind_name(built.value)}, not a mapping of keys to values", line=_first_line(text)
-            )
+            raise fault(f"it is {_kind_name(built.value)}, not a mapping of keys to values", line=_first_line(text))
         marks: dict[str, Json] = {}
         values: dict[str, Json] = built.value
         if built.odd:
             values, marks = _converted(built, text, self.plain)
         repeats = tuple(repeats_of(text, self.plain)) if built.repeats else ()
-        return Block(_entries(values, marks), repeats)
+        return Block(_entries(values, marks), repeats, built.anchors, built.uses)
 
     def _joined(self, text: str, cuts: int) -> tuple[_Part, ...]:
         body = split_body(text) if cuts else None
@@ -134,10 +138,10 @@ class Blocks:
         if len(text) >= _CUT_FROM:
             try:
                 return self._joined(text, cuts)
-            except (_NotApartError, DocumentFault):
+            except (_NotApartError, UnreadableError):
                 pass
         built = build(text, self.plain)
-        if built.odd or built.repeats or built.empty:
+        if built.odd or built.repeats or built.empty or built.anchors:
             raise _NotApartError
         if isinstance(built.value, dict):
             return tuple(_part(key, value) for key, value in built.value.items())
@@ -146,7 +150,7 @@ class Blocks:
         raise _NotApartError
 
 
-def collision_fault(repeat: Repeat) -> DocumentFault:
+def collision_fault(repeat: Repeat) -> UnreadableError:
     """Return the fault for two keys that JSON can't tell apart."""
     return fault(
         f"the key {printable(repeat.second.text)} also stands in line {repeat.first.line} as a key of another type; "
@@ -159,16 +163,23 @@ def collision_fault(repeat: Repeat) -> DocumentFault:
 def repeat_warning(repeat: Repeat) -> str:
     """Return the warning about a key that stands twice in its mapping."""
     name = path_text((*repeat.second.path, repeat.second.text))
-    return (
-        f"key {name} stands twice, in lines {repeat.first.line} and {repeat.second.line}; the last one counts"
-    )
+    return f"key {name} stands twice, in lines {repeat.first.line} and {repeat.second.line}; the last one counts"
 
 
-def too_long(length: int) -> DocumentFault | None:
+def too_long(length: int) -> UnreadableError | None:
     """Return the fault for a document whose JSON text has more than ``MAX_JSON`` bytes, or None."""
     if length <= MAX_JSON:
         return None
     return fault(f"its data takes more than {MAX_JSON} bytes as JSON")
+
+
+def meaning(anchored: Anchored) -> str:
+    """Return a digest of what an anchor stands for, types included. Raises ``UnreadableError`` if JSON can't say it."""
+    try:
+        found = to_json(anchored.value) if anchored.odd else (anchored.value, None)
+    except CollisionError:
+        raise fault("an anchor stands for two keys that JSON can't tell apart") from None
+    return hashlib.sha256(canonical(list(found)).encode("ascii")).hexdigest()
 
 
 def _converted(built: Built, text: str, plain: PlainScalars) -> tuple[dict[str, Json], dict[str, Json]]:
@@ -202,14 +213,12 @@ def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[Entry, ..
         error = too_long(length)
         if error:
             raise error
-        entries.append(_entry(key, value, text, canonical(value), marks.get(key)))
+        entries.append(_entry(key, value, text, _canonical(value, text), marks.get(key)))
     return tuple(entries)
 
 
 def _entry(key: str, value: Json, text: str, plain: str, marks: Json = None) -> Entry:
-    return Entry(
-        key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks
-    )
+    return Entry(key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks)
 
 
 def _entry_of_part(part: _Part) -> Entry:
@@ -217,8 +226,13 @@ def _entry_of_part(part: _Part) -> Entry:
 
 
 def _part(key: str | None, value: Json) -> _Part:
-    text, plain = dumps(value), canonical(value)
+    text = dumps(value)
+    plain = _canonical(value, text)
     return _Part(key, value, text, text if plain == text else plain)
+
+
+def _canonical(value: Json, text: str) -> str:
+    return canonical(value) if isinstance(value, dict | list) else text
 
 
 def _kind_name(value: Json) -> str:
@@ -230,8 +244,3 @@ def _first_line(text: str) -> int:
         if line.strip() and not line.lstrip().startswith("#") and line.strip() != "---":
             return number
     return 1
-
-
-def total_members(entries: Iterable[Entry]) -> int:
-    """Return the length of the JSON text of a document with these entries."""
-    return sum(len(entry.member) + 1 for entry in entries) + 1

@@ -1,22 +1,21 @@
-"""Where each key of each mapping stands: a second, slower look at a text in which keys repeat, collide or are refused."""
+"""Where each key of each mapping stands: a slower look at a text in which keys repeat, collide or are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from yaml._yaml import CParser
-from yaml.events import (
-    AliasEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
+from configdb_sync.hiera.events import (
+    ALIAS,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    SEQUENCE,
+    SEQUENCE_END,
+    STREAM_END,
+    events_of,
 )
-
 from configdb_sync.hiera.scalar_events import PlainScalars, key_value, scalar_of
 from configdb_sync.hiera.special import MERGE, ScalarError, Special
 
@@ -25,7 +24,7 @@ _COMPLEX = object()
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """A key, the keys and indexes above it, its line (from 1). ``refused``: JSON can't carry it. ``key``: as it is held."""
+    """A key as it is held, the keys and indexes above it, its line (from 1). ``refused``: JSON can't carry it."""
 
     path: tuple[object, ...]
     key: str | Special
@@ -40,14 +39,18 @@ class KeyPlace:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A key that one mapping names twice; ``collision``: they are two keys for Ruby and one for JSON (``1`` and ``"1"``)."""
+    """A key that one mapping names twice, as JSON sees keys."""
 
     first: KeyPlace
     second: KeyPlace
 
+    def shifted(self, lines: int) -> Repeat:
+        """Return the same as seen from a text that begins so many lines earlier."""
+        return Repeat(*(replace(place, line=place.line + lines) for place in (self.first, self.second)))
+
     @property
     def collision(self) -> bool:
-        """Whether Ruby tells the two apart."""
+        """Whether Ruby tells the two apart (``1`` and ``"1"``)."""
         return self.first.key != self.second.key
 
 
@@ -81,10 +84,10 @@ def _walk(text: str, plain: PlainScalars) -> Iterator[tuple[_Level, KeyPlace]]:
     levels = [_Level(mapping=False, path=())]
     for event in _events(text):
         kind = type(event)
-        if kind is MappingEndEvent or kind is SequenceEndEvent:
+        if kind is MAPPING_END or kind is SEQUENCE_END:
             levels.pop()
             continue
-        if kind not in {ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent}:
+        if kind not in {SCALAR, ALIAS, MAPPING, SEQUENCE}:
             continue
         level = levels[-1]
         value = _value(event, plain, anchors)
@@ -97,25 +100,24 @@ def _walk(text: str, plain: PlainScalars) -> Iterator[tuple[_Level, KeyPlace]]:
                     yield level, place
             step = level.pending
         level.count += 1
-        if kind is MappingStartEvent or kind is SequenceStartEvent:
+        if kind is MAPPING or kind is SEQUENCE:
             path = (*level.path, step) if len(levels) > 1 else ()
-            levels.append(_Level(mapping=kind is MappingStartEvent, path=path))
+            levels.append(_Level(mapping=kind is MAPPING, path=path))
 
 
-def _events(text: str) -> Iterable[Any]:
-    parser = CParser(text)
-    while True:
-        event = parser.get_event()
-        if event is None or isinstance(event, StreamEndEvent):
-            return
+def _events(text: str) -> Iterator[Any]:
+    next_event = events_of(text)
+    event = next_event()
+    while type(event) is not STREAM_END:
         yield event
+        event = next_event()
 
 
 def _value(event: Any, plain: PlainScalars, anchors: dict[str, Any]) -> Any:
-    if isinstance(event, AliasEvent):
+    if isinstance(event, ALIAS):
         return anchors.get(event.anchor, _COMPLEX)
     value: Any = _COMPLEX
-    if isinstance(event, ScalarEvent):
+    if isinstance(event, SCALAR):
         try:
             value = scalar_of(event, plain)
         except ScalarError:

@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``head``, every place and ``tail`` (from an explicit ``...`` on) are the file's text; keys stand at ``column``."""
+    """``head``, the places and ``tail`` (from ``...`` on) make the file's text; keys stand at ``column``."""
 
     head: str
     places: tuple[Place, ...]
@@ -43,38 +43,34 @@ class Layout:
 
     def exchanged(self, texts: dict[int, str]) -> Layout:
         """Return the layout with other texts at some places."""
-        places = [
-            replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)
-        ]
+        places = [replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)]
         return replace(self, places=tuple(places))
 
     def appended(self, key: str, text: str) -> Layout:
         """Return the layout with one more place at its end. A file that lacks the last line end goes on lacking it."""
-        before = self.places[-1].gap if self.places else self.head
+        before = self._last()
         whole = before.endswith("\n") or not (before or self.places)
         added = Place(key, text, self.style.newline if whole else "")
-        return self._with_end("" if whole else self.style.newline, (added,))
+        return _ended(self, before if whole else before + self.style.newline, (added,))
 
     def removed(self, index: int) -> Layout:
         """Return the layout without one place: undoes ``appended`` to the byte; comments after the place stay."""
         gone = self.places[index]
         following = self.places[index + 1 :]
         shorter = replace(self, places=self.places[:index])
-        if gone.gap:
-            return shorter._with_end(gone.gap.partition("\n")[2], following)
-        return shorter._without_end()
+        before = self.places[index - 1].gap if index else self.head
+        return _ended(shorter, before + gone.gap.partition("\n")[2] if gone.gap else _unended(before), following)
 
-    def _with_end(self, end: str, following: tuple[Place, ...]) -> Layout:
-        if not self.places:
-            return replace(self, head=self.head + end, places=following)
-        last = self.places[-1]
-        return replace(self, places=(*self.places[:-1], replace(last, gap=last.gap + end), *following))
+    def _last(self) -> str:
+        return self.places[-1].gap if self.places else self.head
 
-    def _without_end(self) -> Layout:
-        if not self.places:
-            return replace(self, head=_unended(self.head))
-        last = self.places[-1]
-        return replace(self, places=(*self.places[:-1], replace(last, gap=_unended(last.gap))))
+
+def _ended(layout: Layout, end: str, following: tuple[Place, ...]) -> Layout:
+    """Return the layout with another text after its last place (or as its head), then the places ``following``."""
+    if not layout.places:
+        return replace(layout, head=end, places=following)
+    *others, last = layout.places
+    return replace(layout, places=(*others, replace(last, gap=end), *following))
 
 
 def _unended(text: str) -> str:

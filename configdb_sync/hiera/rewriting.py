@@ -2,21 +2,21 @@
 
 Rules:
 
-* The file *as the node wrote it* is the file with every kept text put back. What is written differs from it in just those
+* The file *as the node wrote it* is the file with every kept text put back. What is written differs from it in those
   top-level keys whose value is to be another one, in keys that it doesn't have (they are appended), and in keys with an
-  alias into one of these, which are written out. Their own texts are ``kept``; "" stands for a key that it doesn't have.
-* Where that can't be done key by key (a root in flow style, ``? `` keys, a key that stands twice, merge keys at the top, a
-  key that is taken out), the whole of the node's text is kept under the key ``""`` (``WHOLE``), alone. A top-level
-  key that is itself empty is never kept any other way, so the two can't be confused.
-* Types that JSON lacks come from the node's own text at the same place, then from the file's present text, then from the
-  given marks; the rule is in ``marks``.
+  alias into one of these, which are written out. Their own texts are ``kept``; "" stands for a key that wasn't there.
+* Where that can't be done key by key (a root in flow style, ``? `` keys, a key that stands twice, merge keys at the
+  top, a key that is taken out), the whole of the node's text is kept under the key ``""`` (``WHOLE``), alone. A
+  top-level key that is itself empty is never kept any other way, so the two can't be confused.
+* Types that JSON lacks come from the node's own text at the same place, then from the file's present text, then from
+  the given marks; the rule is in ``marks``.
 * What comes out is read again and must hold the target, type for type; so kept texts that no longer fit a file that
   the node wrote anew can cost its layout, never a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -25,7 +25,6 @@ from configdb_sync.hiera.dumper import Style, block, check
 from configdb_sync.hiera.faults import fault
 from configdb_sync.hiera.layout import Layout, Place
 from configdb_sync.hiera.marks import CollisionError, to_json, typed, typed_key
-from configdb_sync.hiera.survey import layout_of
 from configdb_sync.jsonvalues import Json, same
 
 WHOLE = ""
@@ -55,14 +54,21 @@ class Document(Protocol):
         """The types that JSON lacks, by top-level key."""
 
 
-Read = Callable[[bytes], Document]
+class Files(Protocol):
+    """Reads files and finds their layouts."""
+
+    def read(self, raw: bytes) -> Document:
+        """Return the document; raises ``DocumentError``."""
+
+    def layout_of(self, raw: bytes) -> Layout | None:
+        """Return the layout, None for a file that can only be written as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     """What a file is to hold, and what tells its types: the node's own document, the present one, marks."""
 
-    read: Read
+    files: Files
     target: Mapping[str, Json]
     marks: Mapping[str, Json]
     own: Document | None = None
@@ -79,9 +85,7 @@ class _Task:
 
     def render(self, key: str, style: Style, column: int) -> str:
         marks = self.marks_of(key)
-        return block(
-            typed_key(key, marks.get("key")), typed(self.target[key], marks.get("value")), style, column
-        )
+        return block(typed_key(key, marks.get("key")), typed(self.target[key], marks.get("value")), style, column)
 
     def expected_marks(self, key: str) -> Json:
         marks = self.marks_of(key)
@@ -94,51 +98,64 @@ class _Task:
         return found if below is None else {**found, "value": below}
 
 
-def created(read: Read, target: Mapping[str, Json], marks: Mapping[str, Json]) -> bytes:
+def created(files: Files, target: Mapping[str, Json], marks: Mapping[str, Json]) -> bytes:
     """Return the bytes of a new file. Raises ``DocumentError``."""
     check(dict(target))
-    return _written_whole(_Task(read, target, marks), Style())
+    return _written_whole(_Task(files, target, marks), Style())
 
 
 def rewritten(
-    read: Read, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, str], marks: Mapping[str, Json]
+    files: Files, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, str], marks: Mapping[str, Json]
 ) -> Rewrite:
     """Return the new content of the file ``raw`` and what is kept of it. Raises ``DocumentError``."""
-    check(dict(target))
-    present = read(raw)
-    own = _own(read, raw, kept)
+    present = files.read(raw)
+    check(
+        {key: value for key, value in target.items() if key not in present.values or present.values[key] is not value}
+    )
+    own = _own(files, raw, kept)
     if own is None:
         own, kept = present, {}
     if _holds(own, target):
         return Rewrite(own.raw, {})
     if kept and _holds(present, target):
         return Rewrite(raw, dict(kept))
-    task = _Task(read, target, marks, own, present)
-    present_layout = _layout(raw)
+    task = _Task(files, target, marks, own, present)
+    present_layout = files.layout_of(raw)
     base = present if WHOLE in kept else own
-    layout = present_layout if WHOLE in kept else _layout(own.raw)
+    layout = present_layout if WHOLE in kept else files.layout_of(own.raw)
     found = _by_key(task, base, layout, present_layout) if layout is not None else None
     if found is None:
         style = layout.style if layout is not None else Style()
         return Rewrite(_written_whole(task, replace(style, newline="\n")), {WHOLE: _text(own.raw)})
-    if WHOLE in kept or WHOLE in found.kept or _removes(base, target):
+    if WHOLE in kept or WHOLE in found.kept or not _goes_back(files, found, own.raw):
         return Rewrite(found.raw, {WHOLE: _text(own.raw)})
     return found
 
 
-def _own(read: Read, raw: bytes, kept: Mapping[str, str]) -> Document | None:
+def _own(files: Files, raw: bytes, kept: Mapping[str, str]) -> Document | None:
     """Return the document as the node wrote it, None where the kept texts don't give one."""
     try:
-        if WHOLE in kept:
-            return read(kept[WHOLE].encode("utf-8"))
-        if not kept:
-            return read(raw)
-        layout = _layout(raw)
-        for key, text in kept.items() if layout is not None else ():
-            layout = _put_back(layout, key, text)
-        return read(layout.text().encode("utf-8")) if layout is not None else None
+        text = kept[WHOLE] if WHOLE in kept else _restored(files, raw, kept)
+        return None if text is None else files.read(text.encode("utf-8"))
     except (DocumentError, UnicodeEncodeError):
         return None
+
+
+def _restored(files: Files, raw: bytes, kept: Mapping[str, str]) -> str | None:
+    """Return the file's text with the kept ones put back, None where its keys can't be told apart."""
+    if not kept:
+        return _text(raw)
+    layout = files.layout_of(raw)
+    if layout is None:
+        return None
+    for key, text in kept.items():
+        layout = _put_back(layout, key, text)
+    return layout.text()
+
+
+def _goes_back(files: Files, result: Rewrite, own: bytes) -> bool:
+    restored = _restored(files, result.raw, result.kept)
+    return restored is not None and restored.encode("utf-8", "replace") == own
 
 
 def _put_back(layout: Layout, key: str, text: str) -> Layout:
@@ -150,9 +167,7 @@ def _put_back(layout: Layout, key: str, text: str) -> Layout:
 
 def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None) -> Rewrite | None:
     """Return the file with single keys exchanged, None where that doesn't give the target."""
-    changed = [
-        key for key in task.target if key not in base.values or not same(base.values[key], task.target[key])
-    ]
+    changed = [key for key in task.target if key not in base.values or not same(base.values[key], task.target[key])]
     texts: dict[int, str] = {}
     appended: dict[str, str] = {}
     kept: dict[str, str] = {}
@@ -167,9 +182,7 @@ def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None)
         else:
             appended[key] = text
     gone = [
-        index
-        for index, place in enumerate(layout.places)
-        if place.key is not None and place.key not in task.target
+        index for index, place in enumerate(layout.places) if place.key is not None and place.key not in task.target
     ]
     for index in _users(layout, {*texts, *gone}):
         key_of_user = layout.places[index].key
@@ -185,8 +198,7 @@ def _by_key(task: _Task, base: Document, layout: Layout, present: Layout | None)
     for key in _in_order(appended, task.present):
         result = result.appended(key, appended[key])
     raw = result.text().encode("utf-8")
-    rendered = {*changed, *kept}
-    return Rewrite(raw, kept) if result.places and _reads_as(task, raw, base, rendered) else None
+    return Rewrite(raw, kept) if result.places and _reads_as(task, raw, base, {*changed, *kept}) else None
 
 
 def _present_text(task: _Task, key: str, layout: Layout, present: Layout | None) -> str | None:
@@ -206,11 +218,7 @@ def _users(layout: Layout, changed: set[int]) -> list[int]:
     found: set[int] = set()
     while True:
         touched = changed | found
-        more = {
-            index
-            for index, place in enumerate(layout.places)
-            if index not in touched and place.uses & touched
-        }
+        more = {index for index, place in enumerate(layout.places) if index not in touched and place.uses & touched}
         if not more:
             return sorted(found)
         found |= more
@@ -219,10 +227,6 @@ def _users(layout: Layout, changed: set[int]) -> list[int]:
 def _in_order(appended: dict[str, str], present: Document | None) -> list[str]:
     before = [key for key in present.values if key in appended] if present is not None else []
     return before + [key for key in appended if key not in before]
-
-
-def _removes(base: Document, target: Mapping[str, Json]) -> bool:
-    return any(key not in target for key in base.values)
 
 
 def _written_whole(task: _Task, style: Style) -> bytes:
@@ -235,9 +239,9 @@ def _written_whole(task: _Task, style: Style) -> bytes:
 
 
 def _reads_as(task: _Task, raw: bytes, base: Document | None, rendered: set[str]) -> bool:
-    """Tell whether ``raw`` holds the target, the rendered keys with the types meant, the others with those of ``base``."""
+    """Tell whether ``raw`` holds the target: rendered keys with the types meant, the others with those of ``base``."""
     try:
-        found = task.read(raw)
+        found = task.files.read(raw)
     except DocumentError:
         if base is None:
             raise
@@ -254,10 +258,6 @@ def _reads_as(task: _Task, raw: bytes, base: Document | None, rendered: set[str]
 
 def _holds(document: Document, target: Mapping[str, Json]) -> bool:
     return same(dict(document.values), dict(target))
-
-
-def _layout(raw: bytes) -> Layout | None:
-    return layout_of(_text(raw))
 
 
 def _text(raw: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from configdb_sync.hiera.special import MERGE, ScalarError, Special
 from configdb_sync.hiera.timestamps import DATE, TIME, date_of, time_of
 
-Scalar: TypeAlias = None | bool | int | float | str | Special
+Scalar: TypeAlias = bool | int | float | str | Special | None
 
 MAX_DIGITS = 4300
 """Longest integer that Python converts from and to text by default; Ruby and JSON know no bound."""
@@ -81,9 +81,7 @@ def _word(text: str) -> Scalar:
         return None
     if _TRUE.search(text):
         return True
-    if _FALSE.search(text):
-        return False
-    return text
+    return False if _FALSE.search(text) else text
 
 
 def _numeric(text: str) -> Scalar:
@@ -93,14 +91,20 @@ def _numeric(text: str) -> Scalar:
         return time_of(text) or text
     if DATE.fullmatch(text):
         return date_of(text) or text
-    if text.lower() in {".inf", "+.inf", "-.inf", ".nan"}:
-        raise ScalarError("is a number that JSON can't carry (infinity or NaN)")
+    return _number(text)
+
+
+def _number(text: str) -> Scalar:
     if _BASE60.fullmatch(text):
         return _base60(text)
     if _BASE60_FLOAT.fullmatch(text):
         return _base60_float(text)
+    if text in {".", "+.", "-."}:
+        return text
     if _FLOAT.fullmatch(text):
-        return text if text in {".", "+.", "-."} else _finite(_FRACTION_DOT.sub("", text))
+        return _finite(_FRACTION_DOT.sub("", text))
+    if text.lower() in {".inf", "+.inf", "-.inf", ".nan"}:
+        raise ScalarError("is a number that JSON can't carry (infinity or NaN)")
     found = _INTEGER.fullmatch(text)
     return _integer(text, found.lastgroup or "ten") if found else text
 

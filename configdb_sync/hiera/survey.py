@@ -6,39 +6,65 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from yaml._yaml import CParser
 from yaml.error import YAMLError
-from yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
 
+from configdb_sync.hiera.blocks import split
 from configdb_sync.hiera.decoding import BOM
 from configdb_sync.hiera.dumper import Style
+from configdb_sync.hiera.events import (
+    ALIAS,
+    DOCUMENT_END,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    SEQUENCE,
+    SEQUENCE_END,
+    STREAM_END,
+    events_of,
+)
 from configdb_sync.hiera.layout import Layout, Place
+from configdb_sync.hiera.memory import Memory
 from configdb_sync.hiera.scalar_events import PlainScalars, key_value, scalar_of
 from configdb_sync.hiera.special import MERGE, ScalarError, Special
 
 _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
 
 
-def layout_of(text: str) -> Layout | None:
-    """Return the layout of a text that reads as a mapping or as no keys.
+class Surveys:
+    """Finds layouts, and remembers what it has seen of each piece of a file. Safe to share by threads."""
 
-    None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a line,
-    line ends that only YAML takes for such. A file like that can only be written as a whole.
-    """
-    bom = BOM if text.startswith(BOM) else ""
-    try:
-        return _Survey(text.removeprefix(BOM)).layout(bom)
-    except (YAMLError, ScalarError, _NoLinesError):
+    def __init__(self, plain: PlainScalars, budget: int) -> None:
+        self._plain = plain
+        self._memory: Memory[_Survey] = Memory(budget)
+
+    def layout_of(self, raw: bytes) -> Layout | None:
+        """Return the layout of a file that reads as a mapping or as no keys.
+
+        None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a
+        line, line ends that only YAML takes for such. A file like that can only be written as a whole.
+        """
+        text = raw.decode("utf-8")
+        head = BOM if text.startswith(BOM) else ""
+        text = text.removeprefix(BOM)
+        if "\r" in text.replace("\r\n", ""):
+            return None
+        pieces = split(text)
+        for cut in ([text[: len(text) - sum(map(len, pieces))], *pieces], ["", text]) if pieces else (["", text],):
+            try:
+                return self._joined(head, cut)
+            except (YAMLError, ScalarError, _NoLinesError):
+                continue
         return None
+
+    def _joined(self, head: str, cut: list[str]) -> Layout:
+        layout = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
+        for piece in cut[1:]:
+            survey = self._memory.get(piece)
+            if survey is None:
+                survey = _Surveyor(piece, self._plain).survey()
+                self._memory.put(piece, survey, len(piece))
+            layout.add(piece, survey)
+        return layout.layout()
 
 
 class _NoLinesError(Exception):
@@ -47,117 +73,147 @@ class _NoLinesError(Exception):
 
 @dataclass(slots=True)
 class _Found:
+    """One key in a piece of a file; ``uses`` are aliases to anchors from before it, ``defines`` its own anchors."""
+
     key: str | None
     start: int
     end: int
-    anchored: bool = False
-    uses: set[int] = field(default_factory=set)
+    aliases: bool = False
+    uses: set[str] = field(default_factory=set)
+    defines: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
 class _Survey:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.plain = PlainScalars()
-        self.found: list[_Found] = []
+    found: list[_Found]
+    column: int | None
+    step: int | None
+    dash: int | None
+    tail: int
+
+
+class _Joining:
+    """Puts the surveys of a file's pieces together."""
+
+    def __init__(self, head: str, newline: str) -> None:
+        self.head, self.tail = head, ""
+        self.newline = newline
+        self.places: list[Place] = []
         self.owners: dict[str, int] = {}
+        self.column: int | None = None
+        self.step: int | None = None
+        self.dash: int | None = None
+
+    def add(self, piece: str, survey: _Survey) -> None:
+        self.step = self.step or survey.step
+        self.dash = survey.dash if self.dash is None else self.dash
+        if self.tail or (self.column is not None and survey.column != self.column):
+            raise _NoLinesError
+        self.column = survey.column
+        starts = [*(found.start for found in survey.found), survey.tail]
+        if self.places and starts[0]:
+            raise _NoLinesError
+        self.head += piece[: starts[0]]
+        self.tail = piece[survey.tail :]
+        for found, stop in zip(survey.found, starts[1:], strict=True):
+            end = _end(piece, found, stop)
+            owners = {self.owners[name] for name in found.uses if name in self.owners}
+            anchored = found.aliases or bool(found.defines)
+            text, gap = piece[found.start : end], piece[end:stop]
+            self.owners |= dict.fromkeys(found.defines, len(self.places))
+            self.places.append(Place(found.key, text, gap, anchored, frozenset(owners)))
+
+    def layout(self) -> Layout:
+        style = Style(step=self.step or 2, dash=self.dash or 0, newline=self.newline)
+        return Layout(self.head, tuple(self.places), self.tail, self.column or 0, style)
+
+
+def _end(text: str, found: _Found, stop: int) -> int:
+    """Return where the last line of a key ends, comments on it included, its line end not."""
+    end = found.end
+    if end > found.start and text[end - 1] == "\n":
+        # A block scalar's mark stands after its last line end.
+        end -= 2 if text.endswith("\r\n", 0, end) else 1
+    else:
+        rest = _REST_OF_LINE.match(text, end)
+        if rest is None:
+            raise _NoLinesError
+        end = rest.end() - (1 if text.endswith("\r", 0, rest.end()) else 0)
+    if not found.start < end <= stop or (end < stop and text[end] not in "\r\n"):
+        raise _NoLinesError
+    return end
+
+
+class _Surveyor:
+    def __init__(self, text: str, plain: PlainScalars) -> None:
+        self.text = text
+        self.plain = plain
+        self.found: list[_Found] = []
         self.keys: dict[str, Any] = {}
-        # Open containers: whether they are flow, their column, and how many children they have.
-        self.open: list[tuple[bool, int]] = []
+        # Of each open container whether it is in flow style, and the column of its keys if it is a mapping that tells.
+        self.open: list[tuple[bool, int | None]] = []
         self.at_root = 0
         self.column: int | None = None
         self.tail = len(text)
         self.step: int | None = None
         self.dash: int | None = None
-        self.last_key_column = 0
 
-    def layout(self, bom: str) -> Layout:
-        if "\r" in self.text.replace("\r\n", ""):
-            raise _NoLinesError
-        self._walk()
-        following = [found.start for found in self.found[1:]] + [self.tail]
-        places = [self._place(found, stop) for found, stop in zip(self.found, following, strict=True)]
-        head = self.text[: self.found[0].start if self.found else self.tail]
-        newline = "\r\n" if "\r\n" in self.text else "\n"
-        style = Style(step=self.step or 2, dash=self.dash or 0, newline=newline)
-        return Layout(bom + head, tuple(places), self.text[self.tail :], self.column or 0, style)
-
-    def _place(self, found: _Found, stop: int) -> Place:
-        end = found.end
-        if end > found.start and self.text[end - 1] == "\n":
-            # A block scalar's mark stands after its last line end.
-            end -= 2 if self.text.endswith("\r\n", 0, end) else 1
-        else:
-            rest = _REST_OF_LINE.match(self.text, end)
-            if rest is None:
-                raise _NoLinesError
-            end = rest.end() - (1 if self.text.endswith("\r", 0, rest.end()) else 0)
-        if not found.start < end <= stop or (end < stop and self.text[end] not in "\r\n"):
-            raise _NoLinesError
-        return Place(
-            found.key,
-            self.text[found.start : end],
-            self.text[end:stop],
-            found.anchored,
-            frozenset(found.uses),
-        )
-
-    def _walk(self) -> None:
-        next_event = CParser(self.text).get_event
+    def survey(self) -> _Survey:
+        next_event = events_of(self.text)
         event = next_event()
-        while not isinstance(event, StreamEndEvent):
+        while type(event) is not STREAM_END:
             self._take(event)
             event = next_event()
+        return _Survey(self.found, self.column, self.step, self.dash, self.tail)
 
     def _take(self, event: Any) -> None:
-        if isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
-            if not self.open:
-                self._root(event)
-            else:
-                self._child(event)
-            if isinstance(event, MappingStartEvent | SequenceStartEvent):
-                self.open.append((bool(event.flow_style), event.start_mark.column))
-        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
-            flow, _ = self.open.pop()
-            if flow and self.found:
+        kind = type(event)
+        if kind is SCALAR or kind is ALIAS:
+            self._node(event)
+            if self.found:
                 self.found[-1].end = event.end_mark.index
-        elif isinstance(event, DocumentEndEvent) and event.explicit:
+        elif kind is MAPPING or kind is SEQUENCE:
+            self._node(event)
+            self.open.append((bool(event.flow_style), self._measured(event)))
+        elif kind is MAPPING_END or kind is SEQUENCE_END:
+            # The end of a block collection is marked where the next token stands, too late.
+            if self.open.pop()[0] and self.found:
+                self.found[-1].end = event.end_mark.index
+        elif kind is DOCUMENT_END and event.explicit:
             self.tail = event.start_mark.index
 
-    def _root(self, event: Any) -> None:
-        if isinstance(event, MappingStartEvent):
-            if event.flow_style or event.anchor is not None:
-                raise _NoLinesError
-        elif not isinstance(event, ScalarEvent) or event.value:
-            raise _NoLinesError
-
-    def _child(self, event: Any) -> None:
+    def _node(self, event: Any) -> None:
         if len(self.open) == 1:
             if self.at_root % 2 == 0:
                 self._key(event)
             self.at_root += 1
-        found = self.found[-1]
-        if isinstance(event, AliasEvent):
-            found.anchored = True
-            owner = self.owners.get(event.anchor)
-            if owner is not None and owner != len(self.found) - 1:
-                found.uses.add(owner)
-        elif event.anchor is not None:
-            found.anchored = True
-            self.owners[event.anchor] = len(self.found) - 1
-        if isinstance(event, ScalarEvent | AliasEvent):
-            found.end = event.end_mark.index
-        elif not event.flow_style:
-            self._measure(event)
-
-    def _measure(self, event: Any) -> None:
-        # Only what stands right below a top-level key tells: deeper ones are as that is.
-        if len(self.open) != 1 or self.column is None:
+        elif not self.open and (
+            event.flow_style if type(event) is MAPPING else type(event) is not SCALAR or event.value
+        ):
+            raise _NoLinesError
+        if event.anchor is None or not self.found:
             return
-        inner = event.start_mark.column - self.column
-        if isinstance(event, MappingStartEvent):
-            self.step = self.step or max(inner, 0)
-        elif self.dash is None:
-            self.dash = max(inner, 0)
+        found = self.found[-1]
+        if type(event) is not ALIAS:
+            found.defines.add(event.anchor)
+            return
+        found.aliases = True
+        if event.anchor not in found.defines:
+            found.uses.add(event.anchor)
+
+    def _measured(self, event: Any) -> int | None:
+        """Note how a block collection is indented below its key; return the column of a mapping's own keys."""
+        if event.flow_style or event.anchor is not None or event.tag is not None:
+            return None  # Marked where its anchor or tag stands, not where its content does.
+        column: int = event.start_mark.column
+        above = self.open[-1][1] if self.open else None
+        if type(event) is MAPPING:
+            if above is not None and self.step is None and column > above:
+                self.step = column - above
+            return column
+        if above is not None and self.dash is None:
+            self.dash = max(column - above, 0)
+        return None
 
     def _key(self, event: Any) -> None:
         start = event.start_mark.index
@@ -169,9 +225,9 @@ class _Survey:
         self.found.append(_Found(self._key_text(event), line, line))
 
     def _key_text(self, event: Any) -> str | None:
-        if isinstance(event, AliasEvent):
+        if type(event) is ALIAS:
             value = self.keys.get(event.anchor)
-        elif isinstance(event, ScalarEvent):
+        elif type(event) is SCALAR:
             value = scalar_of(event, self.plain)
             if event.anchor is not None:
                 self.keys[event.anchor] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import datetime, timedelta
 
 from configdb_sync.hiera.special import ScalarError, Special
@@ -13,12 +14,14 @@ TIME = re.compile(
     r"(?:[ \t]*(?:Z|[-+][0-9]{1,2}:?(?:[0-9]{2})?))?"
 )
 _FIELDS = re.compile(
-    r"(?P<year>-?[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)[Tt \t]+(?P<hour>[0-9]+):(?P<minute>[0-9]+):(?P<second>[0-9]+)"
+    r"(?P<year>-?[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)[Tt \t]+"
+    r"(?P<hour>[0-9]+):(?P<minute>[0-9]+):(?P<second>[0-9]+)"
     r"(?:\.(?P<fraction>[0-9]*))?[ \t]*(?P<zone>.*)"
 )
 _ZONE = re.compile(r"([-+][0-9]{1,2}):?([0-9]{1,2})?")
 _REFORM = (1582, 10, 5), (1582, 10, 15)
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
 _DAY_SECONDS = 86400
 
 
@@ -42,16 +45,20 @@ def date_of(text: str) -> Special | None:
 def time_of(text: str) -> Special | None:
     """Return the time for a text of the form ``TIME``, or None where Ruby takes it for a string.
 
-    Ruby lets the 31st of a short month, hour 24 and second 60 run over into what follows. Raises ``ScalarError``
-    for a time outside of the years 1 to 9999, which has no such ISO text.
+    Ruby lets the 31st of a short month, hour 24 and second 60 run over into what follows. Raises ``ScalarError`` for
+    such a 31st with an offset, and for a time outside of the years 1 to 9999, which has no such ISO text.
     """
     found = _FIELDS.fullmatch(text)
     if found is None:
         return None
     offset = _offset(found["zone"])
-    moment = _moment(*(int(found[name]) for name in ("year", "month", "day", "hour", "minute", "second")))
+    parts = [int(found[name]) for name in _PARTS]
+    moment = _moment(*parts)
     if offset is None or moment is None:
         return None
+    if offset not in {"", "Z"} and parts[2] > monthrange(parts[0], parts[1])[1]:
+        # Ruby's sum of such a day and an offset is weeks off.
+        raise ScalarError("is a day that its month doesn't have")
     fraction = (found["fraction"] or "").rstrip("0")
     return Special("time", moment.isoformat() + (f".{fraction}" if fraction else "") + offset)
 
@@ -71,7 +78,8 @@ def _offset(zone: str) -> str | None:
     return f"{sign}{abs(seconds) // 3600:02}:{abs(seconds) // 60 % 60:02}"
 
 
-def _moment(year: int, month: int, day: int, hour: int, minute: int, second: int) -> datetime | None:
+def _moment(*parts: int) -> datetime | None:
+    year, month, day, hour, minute, second = parts
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 24 and minute <= 59 and second <= 60):
         return None
     if hour == 24 and (minute or second):

@@ -6,17 +6,21 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from configdb_sync import failpoints
+from configdb_sync.configdb.changes import Place, add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags
+from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.hiera import Rewrite, created
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write, confirmed
+from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.examine import DocumentWork, NodeWork
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 
@@ -31,6 +35,7 @@ class Executor:
     records: Records
     health: Health
     options: RunOptions
+    pace: Pace
 
     def carry_out(self, work: NodeWork) -> NodeReport:
         """Do all of a node's work that can be done; what failed is in the report.
@@ -41,6 +46,7 @@ class Executor:
         task.upload()
         task.verify()
         task.write()
+        failpoints.here("node-done")
         return task.report()
 
 
@@ -67,10 +73,22 @@ class _NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
+    records: dict[str, Record] = field(default_factory=dict)
+    told: bool = True
+
+    def __post_init__(self) -> None:
+        self.records = dict(self.work.records)
+        self._names = {document.data_source for document in self.work.documents}
+        if self.work.stored is not None:
+            self.told = self.work.stored.has_records or not self.records
 
     @property
     def node(self) -> str:
         return self.work.plan.node
+
+    @property
+    def _levels(self) -> LevelPath:
+        return () if self.work.stored is None else self.work.stored.levels
 
     def upload(self) -> None:
         """Send values that differ from the stored ones."""
@@ -80,22 +98,34 @@ class _NodeTask:
         if any(document.change for document in self.alive) or not self.run.catalog.exists:
             try:
                 self.run.catalog.ensure(self.work.data_sources)
+                failpoints.here("environment-made")
             except ProductError as error:
                 self._failed_all(error)
                 return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
-                with _Guard(self, document, "upload"):
+                with _Guard(self, document, "upload"), self.run.pace.step("upload"):
                     self._put(document)
                     self.uploaded.append(document.data_source)
+        for document in self.alive.copy():
+            if document.ordered:
+                with _Guard(self, document, "override"):
+                    self._override(document)
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
         if refusal is not None:
             raise refusal
+        failpoints.here("before-upload")
         self.run.client.put_values(
-            self.run.options.environment, self.work.levels, self._definition(document), _body(document)
+            self.run.options.environment, self._levels, self._definition(document), _body(document)
         )
+        failpoints.here("after-upload")
+
+    def _override(self, document: DocumentWork) -> None:
+        definition = self._definition(document)
+        place = Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
+        add_overrides(self.run.client, place, dict(document.ordered))
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)
@@ -109,7 +139,7 @@ class _NodeTask:
         etags: Mapping[int, Etags] | None = None
         if changed:
             try:
-                etags = self.run.client.etags(self.run.options.environment, self.work.levels)
+                etags = self.run.client.etags(self.run.options.environment, self._levels)
             except ProductError as error:
                 self._failed_all(error, changed)
                 return
@@ -123,7 +153,7 @@ class _NodeTask:
         foreseen = document.decision.effective
         if known is not None and known.effective == document.decision.effective_digest:
             return
-        found = self.run.client.effective(self.run.options.environment, self.work.levels, definition)
+        found = self.run.client.effective(self.run.options.environment, self._levels, definition)
         if document_digest(found) != document.decision.effective_digest:
             raise UnexpectedAnswerError(
                 f"ConfigDB's effective data is not what its values and overrides give: {_differing(foreseen, found)}",
@@ -136,23 +166,51 @@ class _NodeTask:
         for document in self.alive.copy():
             with _Guard(self, document, "write"):
                 prepared[document.data_source] = self._prepare(document)
+        failpoints.here("before-record")
         self._remember({name: found.pending for name, found in prepared.items()})
+        try:
+            self._tell_configdb()
+        except ProductError as error:
+            self._failed_all(error, [one for one in self.alive if one.decision.write is not Write.NONE])
+        failpoints.here("after-record")
         done: dict[str, Record] = {}
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
-                with _Guard(self, document, "write"):
+                with _Guard(self, document, "write"), self.run.pace.step("write"):
+                    failpoints.here("before-write")
                     self._write(document, found.content)
+                    failpoints.here("after-write")
                     self.written.append(document.data_source)
                     done[document.data_source] = found.done
         self._remember(done)
+        failpoints.here("after-confirm")
+        if done:
+            try:
+                self._tell_configdb()
+            except ProductError as error:
+                self._failed_all(error, [])
 
     def _remember(self, records: Mapping[str, Record]) -> None:
-        known = {document.data_source: document.record for document in self.work.documents}
-        blank = [name for name, record in records.items() if record == _BLANK]
-        changed = {name: record for name, record in records.items() if name not in blank and record != known[name]}
+        gone = [name for name, record in records.items() if record == _BLANK and name in self.records]
+        changed = {
+            name: record for name, record in records.items() if record != _BLANK and record != self.records.get(name)
+        }
         self.run.records.store(self.node, changed)
-        self.run.records.forget(self.node, [name for name in blank if known[name] is not None])
+        self.run.records.forget(self.node, gone)
+        self.records |= changed
+        for name in gone:
+            del self.records[name]
+        self.told = self.told and not changed and not gone
+
+    def _tell_configdb(self) -> None:
+        """Let ConfigDB keep the digests of our records, so that they hold on another master (U18)."""
+        if self.told or self.work.stored is None:
+            return
+        kept = {name: to_json(record) for name, record in self.records.items()}
+        others = {name: found for name, found in self.work.stored.records().items() if name not in self._names}
+        self.work.stored.keep_records({**others, **kept})
+        self.told = True
 
     def _prepare(self, document: DocumentWork) -> _Prepared:
         decision, before = document.decision, document.record

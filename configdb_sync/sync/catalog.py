@@ -6,12 +6,14 @@ import threading
 from collections.abc import Collection, Iterable
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
-from configdb_sync.sync.naming import component_name
+from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orders import Order, from_records
 from configdb_sync.sync.plan import EnvironmentChange
 
 
@@ -22,7 +24,10 @@ class Catalog:
         self._client = client
         self._number = options.environment
         self._levels = tuple(name for name, _ in options.levels)
-        self._component = component_name(options.tenant, options.environment)
+        self._tenant = options.tenant
+        self._records: int | None = None
+        self._orders: tuple[Order, ...] = ()
+        self._without_records = False
         self._lock = threading.Lock()
         self._environment: Environment | None = None
         self._definitions: dict[str, Definition] = {}
@@ -48,7 +53,31 @@ class Catalog:
                 f" the settings say {_listed(self._levels)}; nothing was changed",
                 way_out="name its levels with --levels, outermost first (nodes=%{uid} is the default)",
             )
-        self._definitions = self._client.definitions(self._environment)
+        self._know(self._client.definitions(self._environment))
+        if self._records is not None:
+            told = self._client.values(self._number, (), self._records)
+            self._tenant = told["tenant"] if isinstance(told.get("tenant"), str) else self._tenant
+            self._orders = from_records(told)
+
+    def _know(self, definitions: dict[str, Definition]) -> None:
+        own = definitions.get(RECORDS)
+        if own is not None and any(
+            component.id == own.component_id and component.name == records_component(self._number)
+            for component in self._client.components()
+        ):
+            self._records = own.id
+            definitions = {name: found for name, found in definitions.items() if name != RECORDS}
+        self._definitions = definitions
+
+    @property
+    def records(self) -> int | None:
+        """The definition that holds our own records; None if the environment has none (by now)."""
+        return self._records
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The standing orders of the environment."""
+        return self._orders
 
     @property
     def exists(self) -> bool:
@@ -77,7 +106,7 @@ class Catalog:
     @property
     def change(self) -> EnvironmentChange:
         """What the environment lacked of all that was wanted."""
-        return EnvironmentChange(self._absent_at_start, self._component, tuple(sorted(self._missing_at_start)))
+        return EnvironmentChange(self._absent_at_start, self._component(), tuple(sorted(self._missing_at_start)))
 
     def ensure(self, data_sources: Collection[str]) -> None:
         """Make the environment and the tenant's data sources where they are missing.
@@ -90,6 +119,8 @@ class Catalog:
                 self._create(missing)
             elif len(self._environment.levels) < len(self._levels):
                 self._environment = self._client.extend_levels(self._environment, self._levels)
+            if self._records is None and not self._without_records:
+                self._add_records(self._existing())
             if missing and any(name not in self._definitions for name in missing):
                 self._add(self._existing(), missing)
 
@@ -101,14 +132,21 @@ class Catalog:
         assert self._environment is not None
         return self._environment
 
+    def _component(self) -> str:
+        return component_name(self._tenant, self._number)
+
     def _create(self, data_sources: Collection[str]) -> None:
-        component = self._client.create_component(self._component, list(data_sources))
-        self._environment = self._client.create_environment(self._number, [component.id], self._levels)
-        self._definitions = self._client.definitions(self._environment)
+        component = self._client.create_component(self._component(), list(data_sources))
+        records = self._client.create_component(records_component(self._number), [RECORDS])
+        components = [component.id, records.id]
+        self._environment = self._client.create_environment(self._number, components, self._levels)
+        self._know(self._client.definitions(self._environment))
+        if self._records is not None:
+            self._client.put_values(self._number, (), self._records, {"tenant": self._tenant})
 
     def _add(self, environment: Environment, data_sources: Collection[str]) -> None:
         try:
-            component = self._client.create_component(self._component, list(data_sources))
+            component = self._client.create_component(self._component(), list(data_sources))
             if component.id not in environment.components:
                 self._environment = self._client.attach_component(environment, component.id)
         except ConfigDBError as error:
@@ -121,7 +159,17 @@ class Catalog:
                     self._client.add_definition(component.id, name)
                 except ConfigDBError as error:
                     self._refused[name] = error
-        self._definitions = self._client.definitions(self._existing())
+        self._know(self._client.definitions(self._existing()))
+
+    def _add_records(self, environment: Environment) -> None:
+        # A server that can't attach a component to an environment that is there goes without: then only this
+        # master's own records hold.
+        try:
+            component = self._client.create_component(records_component(self._number), [RECORDS])
+            self._environment = self._client.attach_component(environment, component.id)
+            self._know(self._client.definitions(self._environment))
+        except UnsupportedError:
+            self._without_records = True
 
     def above(self, definition: int, levels: LevelPath) -> tuple[Level, ...]:
         """Return the levels over the node's for one data source, root first; each is read once a run."""

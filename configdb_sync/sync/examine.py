@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
     AmbiguousError,
@@ -23,18 +24,22 @@ from configdb_sync.hiera.facts import NodeFacts, facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, same
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
@@ -43,13 +48,17 @@ PLUGIN = "configdb-sync"
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is known of one document before ConfigDB is asked."""
+    """What is known of one document before ConfigDB is asked.
+
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    """
 
     data_source: str
     path: str
     file: NodeFile | None
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
+    strange: bool
 
 
 @dataclass(frozen=True)
@@ -63,16 +72,18 @@ class DocumentWork:
     decision: Decision = field(repr=False)
     record: Record | None = field(repr=False)
     change: DocumentChange | None
+    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class NodeWork:
-    """One node's plan, its documents, and the data sources that ConfigDB must have for it."""
+    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are."""
 
     plan: NodePlan
-    levels: LevelPath = ()
+    stored: StoredNode | None = None
     documents: tuple[DocumentWork, ...] = ()
     data_sources: tuple[str, ...] = ()
+    records: Mapping[str, Record] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -116,15 +127,22 @@ class Examiner:
         self.catalog.want(wanted)
         stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
-        known = self.records.of_node(read.identity)
+        own = self.records.of_node(read.identity)
+        agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
+        strange = not own and stored.has_values and not stored.records()
         documents = []
         for name, path in self._paths(mapped).items():
             try:
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
+                if self.options.stage is Stage.PRE and path not in read.files:
+                    plan.leave(name, path, stored)
+                    continue
                 document = base.get(path) or self._document(read, path)
-                subject = _Subject(name, path, read.files.get(path), document, known.get(name))
+                subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
+                if not agreed:
+                    subject = replace(subject, record=_known(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
@@ -132,7 +150,7 @@ class Examiner:
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), levels, tuple(documents), wanted)
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own)
 
     def _paths(self, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
@@ -198,29 +216,35 @@ class Examiner:
     def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
-        needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
+        needs = needs_stored(document, record) and (record is not None or subject.strange)
         meant = what_node_means(
             document,
             record,
-            stored.values(name) if needs else {},
+            stored.values(name) if needs else None,
             stored.effective(name) if needs else {},
             self.options.accept,
         )
-        decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
+        above, overrides = stored.above(name), stored.overrides(name)
+        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
         change = None
-        if before_digest != meant.digest or decision.write is not Write.NONE:
+        if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
             change = self._change(subject, stored, before_digest, decision)
+            if ordered:
+                change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, self.masker))
             if document is not None:
                 self._gate(plan, change, document, stored, decision)
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
-        return DocumentWork(name, subject.path, subject.file, document, decision, record, change)
+        return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
 
     def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
         name, meant = subject.data_source, decision.meant
@@ -282,7 +306,18 @@ class Examiner:
 
 
 def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
-    return stored not in {record.values, meant, EMPTY_DIGEST}
+    return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
+
+
+def _known(own: Record | None, subject: _Subject, stored: StoredNode) -> Record | None:
+    kept = stored.records().get(subject.data_source)
+    digests = from_json(kept)
+    if digests is None or (own is not None and same(to_json(own), kept)):
+        return own
+    file = None if subject.document is None else subject.document.values
+    values = stored.values(subject.data_source) if digests.hidden else {}
+    found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
+    return found if own is None else reconciled(own, digests, found)
 
 
 def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
@@ -299,7 +334,7 @@ def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
     )
 
 
@@ -315,6 +350,12 @@ class _PlanBuilder:
         self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
         self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IdleOverride] = []
+
+    def leave(self, name: str, path: str, stored: StoredNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
 
     def build(self) -> NodePlan:
         """Return the plan."""
@@ -327,4 +368,5 @@ class _PlanBuilder:
             notes=tuple(self.notes),
             problems=tuple(self.problems),
             unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
         )

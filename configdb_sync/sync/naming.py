@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 
 LONGEST_NAME = 128
+
+RECORDS = "records"
+"""The data source that holds the product's own records of an environment; it is no file and no tenant's."""
 _DIGEST = 32
 
 
@@ -19,3 +22,8 @@ def component_name(tenant: str, environment: int) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
     return f"{name[: LONGEST_NAME - _DIGEST - 1]}~{digest}"
+
+
+def records_component(environment: int) -> str:
+    """Return the name of the component of the product's own records; no tenant's can begin with a slash."""
+    return f"/configdb-sync/{environment}"

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
 
-from configdb_sync.database import open_database, reading
+from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0002", table="sync_schema")
 
 _RECORDS = sa.table(
     "records",
@@ -107,15 +106,15 @@ def _unboxed(box: list[Json]) -> Slot:
 class Records:
     """The records of one environment's nodes at one place, in the product's own database."""
 
-    def __init__(self, engine: Engine, place: str, environment: int, run: str) -> None:
-        self._engine = engine
+    def __init__(self, database: Database, place: str, environment: int, run: str) -> None:
+        self._database = database
         self._place = place
         self._environment = environment
         self._run = run
 
     def of_node(self, node: str) -> dict[str, Record]:
         """Return the node's records by data source."""
-        with reading(self._engine).connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(
                 sa.select(_RECORDS.c.data_source, _RECORDS.c.body).where(self._here(), _RECORDS.c.node == node)
             )
@@ -125,7 +124,7 @@ class Records:
         """Replace the node's records of the given data sources, durably, all or none."""
         if not records:
             return
-        with self._engine.begin() as connection:
+        with self._database.transaction() as connection:
             self._delete(connection, node, records)
             connection.execute(
                 sa.insert(_RECORDS),
@@ -146,13 +145,13 @@ class Records:
         """Drop records of documents that are neither stored nor on the node any more."""
         names = list(data_sources)
         if names:
-            with self._engine.begin() as connection:
+            with self._database.transaction() as connection:
                 self._delete(connection, node, names)
 
     def saw(self, names: Mapping[str, str]) -> None:
         """Remember the FQDNs of nodes, by identity."""
         here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
-        with self._engine.begin() as connection:
+        with self._database.transaction() as connection:
             rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
             known = {row.node: row.fqdn for row in rows}
             new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
@@ -182,14 +181,14 @@ class Records:
         return sa.and_(_RECORDS.c.place == self._place, _RECORDS.c.environment == self._environment)
 
 
-def open_records(url: str) -> Engine:
-    """Return the engine of the product's own database, its schema up to date."""
-    return open_database(url, MIGRATIONS)
+def open_records(url: str) -> Database:
+    """Return the product's own database, its tables up to date; ``StateError`` if it can't be used."""
+    return opened(url, SCHEMA, what="the product's own database")
 
 
-def node_by_name(engine: Engine, environment: int, fqdn: str) -> set[str]:
+def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:
     """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
-    with reading(engine).connect() as connection:
+    with database.reading() as connection:
         rows = connection.execute(
             sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.merge import place_of
 from configdb_sync.configdb.model import Etags, LevelPath
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Level
 
@@ -22,10 +23,12 @@ class StoredNode:
         self._catalog = catalog
         self._environment = environment
         self.levels = levels
+        self.places = [place_of(levels[:depth]) for depth in range(len(levels) + 1)]
         self._there = catalog.reaches(levels)
         self._etags = client.etags(environment, levels) if self._there else None
         self._values: dict[str, dict[str, Json]] = {}
         self._overrides: dict[str, dict[str, Json]] = {}
+        self._records: dict[str, Json] | None = None
 
     def _known(self, data_source: str) -> Etags | None:
         definition = self._catalog.definition(data_source)
@@ -53,10 +56,50 @@ class StoredNode:
                 self._overrides[data_source] = self._client.overrides(self._environment, self.levels, definition)
         return self._overrides[data_source]
 
+    def records(self) -> dict[str, Json]:
+        """Return what ConfigDB keeps of our own records of this node, by data source (``digests``)."""
+        definition = self._catalog.records
+        if self._records is None:
+            known = None if self._etags is None or definition is None else self._etags.get(definition)
+            if definition is None or not self._there or (known and known.values == EMPTY_DIGEST):
+                self._records = {}
+            else:
+                self._records = self._client.values(self._environment, self.levels, definition)
+        return self._records
+
+    def agrees(self, records: dict[str, Json]) -> bool:
+        """Tell whether ConfigDB keeps just these of our records, or none at all."""
+        definition = self._catalog.records
+        if definition is None or not self._there:
+            return True
+        known = None if self._etags is None else self._etags.get(definition)
+        if known is not None:
+            return known.values in {EMPTY_DIGEST, document_digest(records)}
+        return not self.records() or same(self.records(), records)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether ConfigDB may keep something of our records of this node; unknown without asking counts as so."""
+        definition = self._catalog.records
+        known = None if self._etags is None or definition is None else self._etags.get(definition)
+        return known is None or known.values != EMPTY_DIGEST
+
+    def keep_records(self, records: dict[str, Json]) -> None:
+        """Store what ConfigDB is to keep of our records of this node; nothing is sent if it has just that."""
+        definition = self._catalog.records
+        if definition is not None and not same(records, self.records()):
+            self._client.put_values(self._environment, self.levels, definition, records)
+            self._records = records
+
     def above(self, data_source: str) -> tuple[Level, ...]:
         """Return the levels over the node's, root first."""
         definition = self._catalog.definition(data_source)
         return () if definition is None else self._catalog.above(definition, self.levels)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether anything was ever uploaded of this node."""
+        return any(self.values_digest(name) != EMPTY_DIGEST for name in self._catalog.names)
 
     def values_digest(self, data_source: str) -> str:
         """Return the digest of the stored values."""

@@ -29,19 +29,26 @@ def faults(name: str, content: bytes) -> Iterator[str]:
         yield f"{name}:{line}: {found[0].strip()} belongs to one machine or one merge"
 
 
+def names() -> list[str]:
+    """Return the project's files: those that git knows or would take; without git all but what is made here."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        paths = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        return sorted(str(path) for path in paths if (ROOT / path).is_file() and not any(map(made, path.parts)))
+    return [name for name in listed if name and (ROOT / name).is_file()]
+
+
+def made(part: str) -> bool:
+    """Tell whether a folder of this name holds what tools make."""
+    return part in {".git", ".venv", ".cache", "build", "dist", "__pycache__"} or part.endswith(("_cache", ".egg-info"))
+
+
 def main() -> int:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    if listed.returncode != 0:
-        print("not a git repository: the files were not checked", file=sys.stderr)
-        return 0
-    names = [name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
-    found = [fault for name in names for fault in faults(name, (ROOT / name).read_bytes())]
-    print("\n".join(found) if found else f"{len(names)} files checked")
+    checked = names()
+    found = [fault for name in checked for fault in faults(name, (ROOT / name).read_bytes())]
+    print("\n".join(found) if found else f"{len(checked)} files checked")
     return 1 if found else 0
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/small-cloud"
@@ -36,8 +37,8 @@ Fuel installs OpenStack clouds. It computes the settings of every server of a cl
 node as YAML files in /etc/hiera, where Puppet reads them. ConfigDB is a service that holds such settings; people can
 override a setting there. configdb-sync uploads what the nodes have and brings the overrides back to them.
 
-Here it runs on a copy of {source}: one folder for each node, as if {count} were
-reached over the network. ConfigDB runs inside the command and keeps its data in a temporary folder too.
+Here it runs on a copy of {source}: a folder for each node, as if {count} were reached over the network.
+ConfigDB runs inside the command and keeps its data in a temporary folder too.
 """
 
 
@@ -83,13 +84,14 @@ class Stage:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONFIGDB_SYNC_", "OS_"))}
         self.environ: Mapping[str, str] = kept | ours
 
-    def say(self, text: str = "") -> None:
+    def say(self, text: str) -> None:
+        width = min(WIDTH, self._console.width)
         for paragraph in text.strip("\n").split("\n\n"):
-            self._console.print(textwrap.fill(" ".join(paragraph.split()), WIDTH), highlight=False, markup=False)
-        self._console.print()
+            self._console.print(textwrap.fill(" ".join(paragraph.split()), width), highlight=False, markup=False)
+            self._console.print()
 
     def heading(self, text: str) -> None:
-        self._console.rule(text, align="left", style="bold")
+        self._console.rule(Text(text, style="bold"), align="left", style="dim")
 
     def command(self, *arguments: str) -> None:
         """Show a command, run it with its output going where ours goes. Raises DemoError if it fails."""
@@ -109,6 +111,13 @@ class Stage:
             raise DemoError(f"{shlex.join(arguments)} ended with exit code {done.returncode}")
         return json.loads(done.stdout)
 
+    def shell_lines(self) -> list[str]:
+        """Return the commands after which a user's shell is where these commands ran."""
+        names = sorted(name for name in self.environ if name.startswith("CONFIGDB_SYNC_"))
+        exports = [f"{name}={shlex.quote(self.environ[name])}" for name in names]
+        path = f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+        return [f"cd {shlex.quote(str(self._folder))}", f"export {' '.join([*exports, path])}"]
+
     def changes(self, before: Mapping[str, bytes]) -> None:
         """Show the changed lines of the nodes' files since ``before``."""
         now = snapshot(self.nodes)
@@ -118,7 +127,7 @@ class Stage:
             for line in changed_lines(before.get(name, b""), now.get(name, b"")):
                 style = "green" if line.startswith("+") else "red"
                 self._console.print(f"  {line}", style=style, highlight=False, markup=False, soft_wrap=True)
-        self._console.print(f"({len(now) - len(changed)} other files are as they were.)\n", highlight=False)
+        self._console.print(f"({len(now) - len(changed)} other files and links are as they were.)\n", highlight=False)
 
 
 def snapshot(top: Path) -> dict[str, bytes]:
@@ -199,7 +208,10 @@ def run(stage: Stage, source: Path) -> None:
     stage.say(INTRODUCTION.format(source=shown, count=f"its {len(ids)} nodes" if len(ids) > 1 else "its one node"))
 
     stage.heading("1. What would be done")
-    stage.say("A plan changes nothing. ConfigDB is empty, so all settings of all nodes are to be uploaded.")
+    stage.say(
+        "A plan changes nothing. ConfigDB is empty, so everything is to be uploaded: each file of a node becomes a "
+        'document, filed under the node and the name of the file (its "data source").'
+    )
     stage.command("configdb-sync", "plan", *where)
 
     stage.heading("2. The first run")
@@ -218,6 +230,7 @@ def run(stage: Stage, source: Path) -> None:
     )
 
     stage.heading("4. The second run brings it to the node")
+    stage.say("Only the file that has the setting is written, and in it only this setting.")
     stage.command("configdb-sync", "sync", *where)
     stage.say("This is what it changed in the files:")
     stage.changes(start)
@@ -228,12 +241,14 @@ def run(stage: Stage, source: Path) -> None:
     stage.command("configdb-sync", "sync", *where)
 
     end = snapshot(stage.nodes)
-    stage.say(f"Checksum of all {len(start)} files at the start:  {checksum(start)[:16]}")
-    stage.say(f"Checksum of all {len(end)} files now:           {checksum(end)[:16]}")
+    stage.say(
+        f"Checksum of the {len(start)} files and links at the start: {checksum(start)[:16]}, "
+        f"and of the {len(end)} now: {checksum(end)[:16]}."
+    )
     if end != start:
         stage.changes(start)
         raise DemoError("the files are not what they were at the start")
-    stage.say("The files are byte for byte what they were.")
+    stage.say("The files are byte for byte what they were at the start.")
 
 
 def main() -> int:
@@ -249,10 +264,9 @@ def main() -> int:
         stage = Stage(temporary, console)
         run(stage, arguments.folder.resolve())
         if arguments.keep:
-            settings = " ".join(
-                f"{name}={stage.environ[name]}" for name in stage.environ if name.startswith("CONFIGDB_")
-            )
-            stage.say(f"The copy stays in {temporary}. To go on there: cd {temporary}; export {settings}")
+            stage.say("The copy stays. To go on with it:")
+            for line in stage.shell_lines():
+                console.print(f"  {line}", markup=False, soft_wrap=True)
     except (DemoError, OSError) as error:
         console.print(f"demo: {error}", style="red", markup=False, soft_wrap=True)
         return 1

@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -70,21 +71,26 @@ def running(database_url: str, prefix: str = "") -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [str(python()), "-P", "-W", "ignore", __file__, database_url, str(port), prefix]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    server = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    try:
-        address = f"http://127.0.0.1:{port}{prefix}"
-        _await(server, f"{address}/components")
-        yield address
-    finally:
-        server.terminate()
-        server.communicate(timeout=10)
+    with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would stop it when full
+        server = subprocess.Popen(command, env=environ, stderr=log, stdout=subprocess.DEVNULL)
+        try:
+            address = f"http://127.0.0.1:{port}{prefix}"
+            try:
+                _await(server, f"{address}/components")
+            except RuntimeError as error:
+                log.seek(0)
+                raise RuntimeError(f"{error}: {log.read().decode()[-2000:]}") from None
+            yield address
+        finally:
+            server.terminate()
+            server.wait(timeout=10)
 
 
 def _await(server: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + START
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise RuntimeError(f"tuning-box ended: {server.communicate()[1].decode()[-2000:]}")
+            raise RuntimeError("tuning-box ended")
         try:
             with urllib.request.urlopen(url, timeout=2):
                 return

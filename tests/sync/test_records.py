@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy.engine import Engine
 
+from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.sync.merge import ABSENT, HiddenKey
 from configdb_sync.sync.records import Record, Records, decode, encode, node_by_name, open_records
@@ -35,37 +35,37 @@ def test_a_record_comes_back_as_it_was(record: Any) -> None:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_records(f"sqlite:///{tmp_path}/own.sqlite")
-    yield engine
-    engine.dispose()
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = open_records(f"sqlite:///{tmp_path}/own.sqlite")
+    yield database
+    database.close()
 
 
-def test_records_are_kept_by_place_environment_node_and_data_source(engine: Engine) -> None:
-    here = Records(engine, "here", 1, "req-1")
+def test_records_are_kept_by_place_environment_node_and_data_source(database: Database) -> None:
+    here = Records(database, "here", 1, "req-1")
     here.store("7", {"astute": Record("v", ("f",)), "globals": Record("g", (None,))})
     here.store("8", {"astute": Record("w", ("f",))})
-    assert Records(engine, "here", 1, "req-2").of_node("7")["astute"] == Record("v", ("f",))
-    assert not Records(engine, "there", 1, "req-2").of_node("7")
-    assert not Records(engine, "here", 2, "req-2").of_node("7")
+    assert Records(database, "here", 1, "req-2").of_node("7")["astute"] == Record("v", ("f",))
+    assert not Records(database, "there", 1, "req-2").of_node("7")
+    assert not Records(database, "here", 2, "req-2").of_node("7")
     here.store("7", {"astute": Record("v2", ("f",))})
     here.forget("7", ["globals"])
     assert here.of_node("7") == {"astute": Record("v2", ("f",))}
     assert here.of_node("8") == {"astute": Record("w", ("f",))}
 
 
-def test_nodes_are_known_by_name(engine: Engine) -> None:
-    Records(engine, "here", 1, "req-1").saw({"7": "a.example", "8": "b.example"})
-    Records(engine, "there", 1, "req-2").saw({"9": "a.example"})
-    Records(engine, "here", 1, "req-3").saw({"8": "c.example"})
-    assert node_by_name(engine, 1, "a.example") == {"7", "9"}
-    assert node_by_name(engine, 1, "b.example") == set()
-    assert node_by_name(engine, 1, "c.example") == {"8"}
-    assert node_by_name(engine, 2, "a.example") == set()
+def test_nodes_are_known_by_name(database: Database) -> None:
+    Records(database, "here", 1, "req-1").saw({"7": "a.example", "8": "b.example"})
+    Records(database, "there", 1, "req-2").saw({"9": "a.example"})
+    Records(database, "here", 1, "req-3").saw({"8": "c.example"})
+    assert node_by_name(database, 1, "a.example") == {"7", "9"}
+    assert node_by_name(database, 1, "b.example") == set()
+    assert node_by_name(database, 1, "c.example") == {"8"}
+    assert node_by_name(database, 2, "a.example") == set()
 
 
-def test_the_database_is_for_its_owner_alone(engine: Engine, tmp_path: Path) -> None:
-    Records(engine, "here", 1, "req-1").store("7", {"astute": Record("v", ("f",))})
+def test_the_database_is_for_its_owner_alone(database: Database, tmp_path: Path) -> None:
+    Records(database, "here", 1, "req-1").store("7", {"astute": Record("v", ("f",))})
     assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
 
 

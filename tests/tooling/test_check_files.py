@@ -17,7 +17,6 @@ def check(folder: Path, name: str, content: bytes) -> subprocess.CompletedProces
     copy.parent.mkdir(parents=True, exist_ok=True)
     copy.write_bytes(SCRIPT.read_bytes())
     (folder / name).write_bytes(content)
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
     return subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
 
 
@@ -30,6 +29,7 @@ def check(folder: Path, name: str, content: bytes) -> subprocess.CompletedProces
         (b"\xff\xfe", "notes.txt: neither"),
         (b"a" * 400_001, "notes.txt: bigger"),
     ],
+    ids=["tool", "home", "merge", "binary", "big"],
 )
 def test_what_must_not_be_committed_is_named(tmp_path: Path, content: bytes, named: str) -> None:
     done = check(tmp_path, "notes.txt", content)

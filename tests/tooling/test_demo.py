@@ -34,14 +34,14 @@ def contents(top: Path) -> dict[str, bytes | str]:
     }
 
 
-@pytest.mark.parametrize("number", [37, 16, 7])
+@pytest.mark.parametrize("number", [16, 7])
 def test_real_environments(environment: Callable[[int], Path], number: int, tmp_path: Path) -> None:
     folder = environment(number)
     before = contents(folder)
     done = demo(folder, TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"configdb-sync sync --env {number} --from nodes" in done.stdout
-    assert "byte for byte what they were" in done.stdout
+    assert "byte for byte what they were at the start" in done.stdout
     assert contents(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
@@ -51,7 +51,11 @@ def test_the_copy_can_be_kept(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (kept,) = tmp_path.iterdir()
     assert kept.stat().st_mode & 0o077 == 0
-    assert f"cd {kept}" in " ".join(done.stdout.split())
+    lines = [line.strip() for line in done.stdout.splitlines()[-2:]]
+    script = "\n".join([*lines, "configdb-sync plan --env 1 --from nodes"])
+    again = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert again.returncode == 0, again.stderr
+    assert "0 documents to upload, 0 files to write" in again.stdout
 
 
 @pytest.mark.parametrize(

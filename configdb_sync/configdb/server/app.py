@@ -23,10 +23,10 @@ from configdb_sync.configdb.server import (
 from configdb_sync.configdb.server.access import Access, OpenAccess
 from configdb_sync.configdb.server.answers import PRODUCT, PRODUCT_HEADER, refused
 from configdb_sync.configdb.server.call import Call, Limits
-from configdb_sync.configdb.server.database import Database
-from configdb_sync.configdb.server.migrate import migrate
+from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.configdb.server.paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
+from configdb_sync.database import Database
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -200,6 +200,4 @@ def create_app(
     ``clock`` tells the time of changes, with a time zone. ``connections`` is how many to the database are kept.
     Raises ``StateError`` if the database can't be used.
     """
-    database = Database(database_url, connections=connections)
-    migrate(database)
-    return Application(database, access, limits, clock)
+    return Application(open_configdb(database_url, connections=connections), access, limits, clock)

@@ -16,8 +16,7 @@ from gunicorn.app.base import BaseApplication
 from configdb_sync.configdb.server.access import Access, OpenAccess
 from configdb_sync.configdb.server.app import Application, create_app
 from configdb_sync.configdb.server.call import Limits
-from configdb_sync.configdb.server.database import Database
-from configdb_sync.configdb.server.migrate import migrate
+from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.errors import SettingsError
 
 log = logging.getLogger(__name__)
@@ -106,9 +105,7 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     """
     check(service)
     _bindable(service.listen)
-    database = Database(service.database_url, connections=1)
-    migrate(database)
-    database.close()  # connections don't outlive a fork
+    open_configdb(service.database_url, connections=1).close()  # connections don't outlive a fork
     _Gunicorn(service, announce).run()
 
 

@@ -1,4 +1,4 @@
-"""The database behind the server: SQLite or PostgreSQL by URL, the same to whoever uses it.
+"""One of the product's databases: SQLite or PostgreSQL by URL, the same to whoever uses it.
 
 Reads run statement by statement without a transaction; writes run whole in one (SQLite: BEGIN IMMEDIATE) and again
 from the start where the database says that two of them met. Nothing is cached here.
@@ -16,7 +16,6 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
-from configdb_sync.configdb.server.refusals import RefusalError, refuse
 from configdb_sync.errors import StateError
 
 Result = TypeVar("Result")
@@ -27,13 +26,27 @@ _MEETINGS = frozenset({"40001", "40P01"})  # PostgreSQL: serialization failure, 
 
 
 class Database:
-    """One engine, safe to use from many threads; ``close`` gives its connections back."""
+    """One engine, safe to use from many threads; ``close`` gives its connections back.
 
-    def __init__(self, url: str, *, connections: int = 8) -> None:
+    ``what`` names the database in errors. ``unavailable`` makes the error for a database that can't be asked (any
+    more): ``StateError`` unless its user has a better one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        what: str,
+        connections: int = 8,
+        unavailable: Callable[[], Exception] | None = None,
+    ) -> None:
         """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file."""
-        self.url = _parsed(url)
-        self.postgresql = self.url.get_backend_name() == "postgresql"
-        self._engine = _engine(self.url, connections)
+        self.what = what
+        self.url = _parsed(url, what)
+        self._unavailable = unavailable or self._unusable
+        self.dialect = self.url.get_backend_name()
+        self.postgresql = self.dialect == "postgresql"
+        self._engine = _engine(self.url, what, connections)
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
 
     def close(self) -> None:
@@ -47,7 +60,7 @@ class Database:
         return postgresql.insert(table) if self.postgresql else sqlite.insert(table)
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Return what ``work`` reads. Raises ``RefusalError`` 503 if the database can't be asked."""
+        """Return what ``work`` reads. Raises what ``unavailable`` gives if it can't be asked."""
 
         def once() -> Result:
             with self.reading() as connection:
@@ -90,40 +103,40 @@ class Database:
             except DBAPIError as error:
                 again = error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _MEETINGS
                 if not again or not left:
-                    raise _unavailable() from error
+                    raise self._unavailable() from error
             except sqlalchemy.exc.TimeoutError as error:
-                raise _unavailable() from error
+                raise self._unavailable() from error
         raise AssertionError  # the last try either returned or raised
 
+    def _unusable(self) -> StateError:
+        # The driver's own text may hold the database's address and parameters.
+        where = self.url.render_as_string(hide_password=True)
+        return StateError(f"{self.what} {where} can't be used now", way_out="is it there, and not full or locked?")
 
-def _unavailable() -> RefusalError:
-    # The driver's own text may hold the database's address and parameters; it goes to the log, not to the client.
-    return refuse(503, "the server's database can't be used now", ("Retry-After", "1"))
 
-
-def _parsed(text: str) -> sqlalchemy.URL:
+def _parsed(text: str, what: str) -> sqlalchemy.URL:
     try:
         url = sqlalchemy.make_url(text)
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise StateError(
-            "the ConfigDB database's URL can't be read",
+            f"the URL of {what} can't be read",
             way_out="sqlite:////path/file or postgresql://host/name",
         ) from None
     if backend == "postgresql":
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
-        raise StateError(f"ConfigDB can't be kept in {backend}", way_out="use sqlite:// or postgresql://")
+        raise StateError(f"{what} can't be kept in {backend}", way_out="use sqlite:// or postgresql://")
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-        raise StateError("ConfigDB can't be kept in memory", way_out="name a file: sqlite:////path/file")
+        raise StateError(f"{what} can't be kept in memory", way_out="name a file: sqlite:////path/file")
     return url
 
 
-def _engine(url: sqlalchemy.URL, connections: int) -> Engine:
+def _engine(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
     try:
         if url.get_backend_name() == "postgresql":
             return sqlalchemy.create_engine(url, pool_size=connections, max_overflow=connections, pool_timeout=30)
-        _born_closed(Path(url.database or ""))
+        _born_closed(Path(url.database or ""), what)
         engine = sqlalchemy.create_engine(
             url,
             pool_size=connections,
@@ -141,13 +154,13 @@ def _engine(url: sqlalchemy.URL, connections: int) -> Engine:
     return engine
 
 
-def _born_closed(path: Path) -> None:
+def _born_closed(path: Path, what: str) -> None:
     # It holds passwords; SQLite would create it under the umask, and its side files take its mode.
     try:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
-        raise StateError(f"the ConfigDB database {path} can't be used: {error.strerror}") from None
+        raise StateError(f"{what} {path} can't be used: {error.strerror}") from None
 
 
 def _set_up(connection: Any, _record: object) -> None:

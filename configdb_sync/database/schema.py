@@ -5,50 +5,72 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from configdb_sync.configdb.server.database import Database
+from configdb_sync.database.database import Database
 from configdb_sync.errors import StateError
 
-HEAD = "0001"
-"""The newest migration; a test keeps it true."""
 
-FOLDER = Path(__file__).parent / "migrations"
+@dataclass(frozen=True)
+class Schema:
+    """A set of tables: the folder of its migrations, the newest of them, and the table that says which one holds."""
 
-_TABLE = "configdb_schema"
+    folder: Path
+    head: str
+    table: str
+
+
 _LOCK = 0x636F6E66  # any number, the same in all processes
 
 
-def migrate(database: Database) -> None:
-    """Make or bring up to date all tables.
+def opened(
+    url: str,
+    schema: Schema,
+    *,
+    what: str,
+    connections: int = 8,
+    unavailable: Callable[[], Exception] | None = None,
+) -> Database:
+    """Return the database at a URL, its tables made or brought up to date.
 
-    Raises ``StateError`` if the database can't be reached or was made by a newer version.
+    Raises ``StateError`` if it can't be reached or was made by a newer version.
     """
+    database = Database(url, what=what, connections=connections, unavailable=unavailable)
     try:
-        if _present(database) == HEAD:
+        _migrate(database, schema)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _migrate(database: Database, schema: Schema) -> None:
+    try:
+        if _present(database, schema) == schema.head:
             return
         with _alone(database), database.transaction() as connection:
             if database.postgresql:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            _upgrade(connection)
+            _upgrade(connection, schema, database.what)
     except DBAPIError as error:
         where = database.url.render_as_string(hide_password=True)
-        raise StateError(f"the ConfigDB database {where} can't be used: {_first_line(error)}") from error
+        raise StateError(f"{database.what} {where} can't be used: {_first_line(error)}") from error
 
 
 def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().partition("\n")[0]
 
 
-def _present(database: Database) -> str | None:
+def _present(database: Database, schema: Schema) -> str | None:
     def work(connection: Connection) -> str | None:
-        if not inspect(connection).has_table(_TABLE):
+        if not inspect(connection).has_table(schema.table):
             return None
-        found: str | None = connection.execute(text(f"SELECT version_num FROM {_TABLE}")).scalar()  # noqa: S608
+        found: str | None = connection.execute(text(f"SELECT version_num FROM {schema.table}")).scalar()  # noqa: S608
         return found
 
     with database.reading() as connection:
@@ -71,20 +93,20 @@ def _alone(database: Database) -> Iterator[None]:
         os.close(lock)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, schema: Schema, what: str) -> None:
     # Alembic takes long to import, and most starts find the database up to date.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
 
     config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("script_location", str(schema.folder).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes.update(connection=connection, version_table=_TABLE)
+    config.attributes.update(connection=connection, version_table=schema.table)
     try:
         command.upgrade(config, "head")
     except CommandError as error:
         raise StateError(
-            f"the ConfigDB database's tables are of another version: {error}",
+            f"the tables of {what} are of another version: {error}",
             way_out="use the version of configdb-sync that made it, or a newer one",
         ) from error

@@ -1,0 +1,49 @@
+"""The servers that the client's tests run against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.connect import connect
+from configdb_sync.configdb.model import Writer
+from tests.configdb.legacy import legacy_url
+from tests.peers import postgresql
+
+__all__ = ["legacy_url"]
+
+WRITER = Writer("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[postgresql.Cluster]:
+    reason = postgresql.unavailable()
+    if reason:
+        pytest.skip(reason)
+    with postgresql.running() as found:
+        yield found
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
+    """A client of an embedded ConfigDB in this process, on SQLite."""
+    with connect("embedded", database_url=f"sqlite:///{tmp_path}/configdb.sqlite", writer=WRITER) as client:
+        yield client
+
+
+@pytest.fixture(scope="session", params=["embedded-sqlite", "embedded-postgresql", "legacy"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
+    """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
+    if request.param == "legacy":
+        with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
+            yield found
+        return
+    if request.param == "embedded-sqlite":
+        database_url = f"sqlite:///{tmp_path_factory.mktemp('embedded')}/configdb.sqlite"
+    else:
+        database_url = request.getfixturevalue("cluster").create("client")
+    with connect("embedded", database_url=database_url, writer=WRITER) as found:
+        yield found

@@ -1,0 +1,134 @@
+"""Keystone's login and catalog (U5, S06), where a real one can't be made to do it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+import responses
+
+from configdb_sync.configdb.connect import connect
+from configdb_sync.errors import AccessError, MissingError, SettingsError, UnavailableError, UnexpectedAnswerError
+from tests.configdb.support import surroundings
+
+KEYSTONE = "http://keystone.example:5000/v3"
+CONFIGDB = "http://configdb.example:8000/api/v1/config"
+ENVIRON = {
+    "OS_AUTH_URL": KEYSTONE,
+    "OS_USERNAME": "admin",
+    "OS_PASSWORD": "CANARY-pw",
+    "OS_PROJECT_NAME": "admin",
+    "OS_USER_DOMAIN_ID": "default",
+    "OS_PROJECT_DOMAIN_ID": "default",
+}
+
+DISCOVERY = {"version": {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": KEYSTONE}]}}
+
+
+class Keystone:
+    """Issues CANARY-1, CANARY-2, ..."""
+
+    def __init__(self, peer: responses.RequestsMock, endpoint: str | None = CONFIGDB) -> None:
+        self.issued = 0
+        self.endpoint = endpoint
+        self.lock = threading.Lock()
+        peer.get(KEYSTONE, json=DISCOVERY)
+        peer.add_callback(responses.POST, f"{KEYSTONE}/auth/tokens", self.issue)
+
+    def issue(self, _: object) -> tuple[int, dict[str, str], str]:
+        with self.lock:
+            self.issued += 1
+            places = [("public", "RegionOne", ""), ("internal", "RegionTwo", "/internal")]
+            endpoints = [
+                {
+                    "id": region,
+                    "interface": interface,
+                    "region": region,
+                    "region_id": region,
+                    "url": self.endpoint + end,
+                }
+                for interface, region, end in places
+                if self.endpoint
+            ]
+            token = {
+                "methods": ["password"],
+                "user": {"id": "u", "name": "admin", "domain": {"id": "default", "name": "Default"}},
+                "project": {"id": "p", "name": "admin", "domain": {"id": "default", "name": "Default"}},
+                "issued_at": "2026-01-01T00:00:00.000000Z",
+                "expires_at": "2099-01-01T00:00:00.000000Z",
+                "catalog": [{"id": "s", "type": "config", "name": "tuning-box", "endpoints": endpoints}],
+            }
+            return 201, {"X-Subject-Token": f"CANARY-{self.issued}"}, json.dumps({"token": token})
+
+
+@pytest.fixture
+def peer() -> Iterator[responses.RequestsMock]:
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
+
+
+def test_the_endpoint_comes_from_the_catalog(peer: responses.RequestsMock) -> None:
+    Keystone(peer)
+    peer.get(f"{CONFIGDB}/components", json=[], headers={"Server-Product": "configdb-sync/1"})
+    with connect("catalog", environ=ENVIRON) as client:
+        assert client.components() == []
+        assert client.base == CONFIGDB
+    assert peer.calls[-1].request.headers["X-Auth-Token"] == "CANARY-1"
+    with connect("catalog", environ={**ENVIRON, "OS_REGION_NAME": "RegionTwo", "OS_INTERFACE": "internal"}) as client:
+        assert client.base == f"{CONFIGDB}/internal"
+
+
+def test_without_an_endpoint_the_fallback_is_asked(peer: responses.RequestsMock) -> None:
+    Keystone(peer, endpoint=None)
+    with pytest.raises(MissingError, match=r"no public endpoint of type config.*--configdb URL"):
+        connect("catalog", environ=ENVIRON)
+    with connect("catalog", environ=ENVIRON, fallback=lambda: f"{CONFIGDB}/") as client:
+        assert client.base == CONFIGDB
+    with pytest.raises(MissingError, match="in region Mars"):
+        connect("catalog", environ=ENVIRON, region="Mars", fallback=lambda: None)
+
+
+def test_a_token_that_is_refused_is_renewed_once(peer: responses.RequestsMock) -> None:
+    """S06."""
+    keystone = Keystone(peer)
+
+    def answer(request: object) -> tuple[int, dict[str, str], str]:
+        token = request.headers["X-Auth-Token"]  # type: ignore[attr-defined]
+        return (200 if token == "CANARY-2" else 401), {}, "[]"
+
+    peer.add_callback(responses.GET, f"{CONFIGDB}/components", answer, content_type="application/json")
+    with connect("catalog", environ=ENVIRON, surroundings=surroundings()) as client:
+        assert client.components() == []
+        assert client.components() == []
+        assert keystone.issued == 2
+        peer.add_callback(responses.GET, f"{CONFIGDB}/environments/5", lambda _: (401, {}, "{}"))
+        with pytest.raises(AccessError) as caught:
+            client.environment(5)
+        assert keystone.issued == 3
+        assert "CANARY" not in str(caught.value)
+
+
+def test_what_keystone_says_is_told_apart(peer: responses.RequestsMock) -> None:
+    for status, kind in ((401, AccessError), (403, AccessError), (500, UnavailableError), (418, UnexpectedAnswerError)):
+        peer.reset()
+        peer.get(KEYSTONE, json=DISCOVERY)
+        peer.post(f"{KEYSTONE}/auth/tokens", json={"error": {"message": "CANARY-pw"}}, status=status)
+        with pytest.raises(kind, match=r"keystone\.example") as caught:
+            connect("catalog", environ=ENVIRON)
+        assert "CANARY" not in f"{caught.value!r}{caught.value}"
+
+
+def test_keystone_is_away() -> None:
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1/v3 can't be reached"):
+        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": "http://127.0.0.1:1/v3"})
+
+
+def test_logins_that_are_none() -> None:
+    with pytest.raises(SettingsError, match="'nope' isn't known"):
+        connect("catalog", environ={**ENVIRON, "OS_AUTH_TYPE": "nope"})
+    with pytest.raises(SettingsError, match="no catalog"):
+        connect("catalog", environ={"OS_AUTH_URL": KEYSTONE, "OS_AUTH_TYPE": "none", "OS_ENDPOINT": "x"})
+    with pytest.raises(SettingsError, match="--configdb-database"):
+        connect("embedded")
