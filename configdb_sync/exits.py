@@ -30,6 +30,7 @@ _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
     (errors.UnsafeError, Exit.UNSAFE),
     (errors.BusyError, Exit.BUSY),
     (errors.BusError, Exit.NODES),
+    (errors.NailgunError, Exit.NODES),
     (errors.AccessError, Exit.ACCESS),
     (errors.ConfigDBError, Exit.CONFIGDB),
     (errors.ProductError, Exit.PARTIAL),
