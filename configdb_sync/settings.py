@@ -39,6 +39,8 @@ class Settings:
     parallel: int = 4
     unsafe_share: float = 0.5
     wait: float = 240.0
+    nailgun: str | None = None
+    nailgun_ca: Path | None = None
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -119,6 +121,8 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "parallel": _whole(1, 64),
     "unsafe_share": _number(0, 1),
     "wait": _number(0, 86400),
+    "nailgun": _text,
+    "nailgun_ca": lambda value: Path(_text(str(value))),
 }
 """How each setting is read; a reader raises ValueError with what it wants instead."""
 

@@ -18,6 +18,8 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
 from configdb_sync.errors import SettingsError
 from configdb_sync.masking import Masker
+from configdb_sync.nailgun.client import NailgunClient
+from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.settings import Settings, read_settings
 from configdb_sync.state import State, locate, open_state
 from configdb_sync.sync.records import node_by_name, open_records
@@ -58,6 +60,12 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         "--unsafe-share", metavar="SHARE", help="Share of its keys that a document may lose in one run (default: 0.5)."
     ),
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
+    "nailgun": click.option("--nailgun", metavar="URL", help="Nailgun: knows the nodes and how far they are."),
+    "nailgun_ca": click.option(
+        "--nailgun-ca",
+        metavar="FILE",
+        help="Certificates to trust for Nailgun (default: the master's own, if it is here).",
+    ),
 }
 
 CONNECTION = (
@@ -69,7 +77,8 @@ CONNECTION = (
     "configdb_insecure",
     "state",
 )
-RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share")
+NAILGUN = ("nailgun", "nailgun_ca")
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,12 @@ class Session:
                 f"the name {fqdn!r} doesn't tell a node: {known}", way_out="give its id: --level nodes=46"
             )
         return found[0]
+
+    def nailgun(self) -> NailgunClient | None:
+        """Return a client of the Nailgun that the settings name, None if they name none."""
+        if self.settings.nailgun is None:
+            return None
+        return connect_nailgun(self.settings.nailgun, environ=os.environ, ca_file=self.settings.nailgun_ca)
 
     def client(self, *, comment: str | None = None) -> ConfigDBClient:
         """Return a client of the ConfigDB that the settings name."""

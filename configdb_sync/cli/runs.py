@@ -12,11 +12,10 @@ import click
 from configdb_sync.cli.options import RUN, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines, write_report
 from configdb_sync.cli.progress import progress_for
+from configdb_sync.cli.sources import node_source
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
-from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.options import RunOptions
@@ -30,7 +29,13 @@ _SHARED = (
     click.option(
         "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
     ),
-    click.option("--from", "place", required=True, metavar="DIR", help="Folder of node trees: node-<id>/etc/hiera/..."),
+    click.option(
+        "--from",
+        "place",
+        required=True,
+        metavar="DIR|nailgun",
+        help="Folder of node trees: node-<id>/etc/hiera/...; or what Nailgun would give the nodes.",
+    ),
     click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, ids or FQDNs."),
     click.option("--accept-node", is_flag=True, help="Take the node's side of what is ambiguous."),
     click.option("--accept-configdb", is_flag=True, help="Take ConfigDB's side of it."),
@@ -62,14 +67,25 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
         unsafe_share=settings.unsafe_share,
         allowed_unsafe=allowed,
     )
-    nodes: Nodes = DirectoryNodes(Path(asked["place"]), env=options.environment)
-    nodes.identities()
     with ExitStack() as stack:
+        source = stack.enter_context(node_source(session, asked["place"], options.environment))
+        source.nodes.identities()
         client = stack.enter_context(session.client())
         database = open_records(session.database)
         stack.callback(database.close)
         progress = stack.enter_context(progress_for())
-        yield Run(session.run, client, nodes, database, session.masker, options, progress, SystemClock())
+        yield Run(
+            session.run,
+            client,
+            source.nodes,
+            database,
+            session.masker,
+            options,
+            progress,
+            SystemClock(),
+            source.examiner,
+            source.executor,
+        )
 
 
 @click.command()

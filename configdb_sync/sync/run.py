@@ -40,7 +40,11 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change."""
+    """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
+
+    ``examiner`` and ``executor`` are made anew for each call, with the arguments of these classes: other places of
+    nodes have other rules.
+    """
 
     identity: str
     client: ConfigDBClient
@@ -50,6 +54,8 @@ class Run:
     options: RunOptions
     progress: Progress
     clock: Clock
+    examiner: Callable[..., Examiner] = Examiner
+    executor: Callable[..., Executor] = Executor
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
@@ -84,7 +90,9 @@ class Run:
             allowed = self._let_through(self.options.allowed_unsafe)
         examiner, identities = self._begin(allowed)
         failpoints.here("run-begun")
-        executor = Executor(self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options)
+        executor = self.executor(
+            self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options
+        )
         done: list[NodeReport] = []
         stopped: ProductError | None = None
         attempted: set[str] = set()
@@ -140,7 +148,7 @@ class Run:
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
-        examiner = Examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
+        examiner = self.examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
         return examiner, identities
 
     def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:

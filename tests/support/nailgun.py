@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import ssl
 import threading
@@ -96,28 +97,27 @@ def _json(value: Any, status: int = 200) -> Response:
 def load(release: str) -> Nailgun:
     """Return what Nailgun ``9.0.1`` or ``newton`` answered; skips the test where the data isn't there."""
     folder = require_data() / "nailgun" / release
-    whole, env = _deployment_data(folder), json.loads((folder / "api_clusters_.json").read_text())
     return Nailgun(
         version=json.loads((folder / "api_version.json").read_text()),
-        cluster=env,
+        cluster=json.loads((folder / "api_clusters_.json").read_text()),
         nodes=json.loads((folder / "api_nodes__cluster_id.json").read_text()),
         attributes=json.loads((folder / "api_clusters__attributes.json").read_text()),
-        deployment=whole,
+        deployment=json.loads(_deployment_data(folder)),
     )
 
 
-def _deployment_data(folder: Path) -> list[dict[str, Any]]:
+@functools.cache
+def _deployment_data(folder: Path) -> str:
+    """Return the deployment data as JSON text: whoever reads it may change what it gets."""
     if (folder / "cluster.yaml").exists():
         common = _yaml(folder / "cluster.yaml")
-        return [_merged(common, _yaml(path)) for path in sorted(folder.glob("node-*.yaml"))]
-    return [_yaml(path) for path in sorted(folder.glob("astute-*.yaml"))]
+        return json.dumps([_merged(common, _yaml(path)) for path in sorted(folder.glob("node-*.yaml"))])
+    return json.dumps([_yaml(path) for path in sorted(folder.glob("astute-*.yaml"))])
 
 
 def _yaml(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    # Through JSON, as it would come over the wire: no two places share an object.
-    loaded: dict[str, Any] = json.loads(json.dumps(found))
-    return loaded
+    return found
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
