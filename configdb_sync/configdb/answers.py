@@ -13,7 +13,7 @@ from typing import Any
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.exchange import Answer
-from configdb_sync.configdb.model import Component, Definition, Environment, Etags
+from configdb_sync.configdb.model import Component, Definition, Environment, Etags, Overridden
 from configdb_sync.jsonvalues import Json
 
 MESSAGE_LIMIT = 200
@@ -111,6 +111,30 @@ def etags(value: Json) -> dict[int, Etags]:
             raise ValueError("the digests are not by definition id")
         _object(item, "the digests of a data source")
         found[int(key)] = Etags(_text(item, "values"), _text(item, "overrides"), _text(item, "effective"))
+    return found
+
+
+def level_values(value: Json) -> dict[str, tuple[str, ...]]:
+    """Return the values of each hierarchy level by its name, in the order of the levels."""
+    found: dict[str, tuple[str, ...]] = {}
+    for item in _list(value, "the hierarchy levels"):
+        values = _list(_object(item, "a hierarchy level").get("values"), "a level's values")
+        if not all(isinstance(one, str) for one in values):
+            raise ValueError("a level's values hold something else than texts")
+        found[_text(item, "name")] = tuple(values)
+    return found
+
+
+def overridden(value: Json) -> list[Overridden]:
+    """Return who changed which overrides of an environment."""
+    found = []
+    for item in _list(value, "the overrides"):
+        definition = _object(_object(item, "an override").get("resource_definition"), "a resource definition")
+        texts = {name: item.get(name) for name in ("level", "level_value", "author", "comment", "time")}
+        if not all(text is None or isinstance(text, str) for text in texts.values()):
+            raise ValueError("an override's level or author is no text")
+        texts["value"] = texts.pop("level_value")
+        found.append(Overridden(_id(definition, "id"), **texts))
     return found
 
 

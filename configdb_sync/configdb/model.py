@@ -58,6 +58,18 @@ class Etags:
 
 
 @dataclass(frozen=True)
+class Overridden:
+    """Who last changed the overrides of one data source at one level: ``level`` and ``value`` None at the root."""
+
+    definition: int
+    level: str | None
+    value: str | None
+    author: str | None
+    comment: str | None
+    time: str | None
+
+
+@dataclass(frozen=True)
 class Writer:
     """Who changes something and why: named to the server on every changing request (U17).
 
