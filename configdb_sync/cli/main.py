@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from configdb_sync import __version__
+from configdb_sync.cli.doctor import doctor
 from configdb_sync.cli.gc import gc_command
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
@@ -23,7 +24,7 @@ def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
 
 
-for command in (plan, sync, *VALUE_COMMANDS, gc_command, configdb):
+for command in (plan, sync, *VALUE_COMMANDS, gc_command, doctor, configdb):
     cli.add_command(command)
 
 

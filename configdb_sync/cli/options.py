@@ -81,6 +81,9 @@ NAILGUN = ("nailgun", "nailgun_ca")
 RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
 
 
+ALL = tuple(_OPTIONS)
+
+
 @dataclass(frozen=True)
 class Session:
     """What a command works with: its settings, and the things made from them when first asked for."""
