@@ -142,7 +142,16 @@ class Session:
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,
+            fallback=self._on_nailgun,
         )
+
+    def _on_nailgun(self) -> str | None:
+        """Return where ConfigDB is if Keystone's catalog doesn't say: on Nailgun (U5)."""
+        nailgun = self.nailgun()
+        if nailgun is None:
+            return None
+        with nailgun:
+            return f"{nailgun.address}/api/v1/config"
 
 
 def _user() -> str:

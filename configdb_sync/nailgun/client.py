@@ -83,6 +83,11 @@ class NailgunClient:
         """Nailgun's address as it was given, fit to be shown."""
         return self._where
 
+    @property
+    def address(self) -> str:
+        """Where Nailgun really answers: ``base``, or the https address that it leads to."""
+        return self._ready().base
+
     def version(self) -> Version:
         """Return which Nailgun this is. It is asked without a token, so this is also where redirects are met."""
         self._ready()

@@ -59,6 +59,7 @@ def test_http_leads_to_https_and_nothing_secret_goes_the_first_way(secure: Nailg
     with leading(secure.url, seen) as url, ask(url, own_certificate=master[0]) as client:
         assert len(client.nodes(5)) == 3
         client.cluster(5)
+        assert client.address == secure.url
     assert seen == [("/api/version", None)]
     assert [path for path, _ in secure.seen] == ["/api/version", "/api/nodes?cluster_id=5", "/api/clusters/5"]
 
