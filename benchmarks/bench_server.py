@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import socket
 import statistics
 import subprocess
@@ -23,6 +24,7 @@ from tests.peers import postgresql, tuning_box
 
 NODES = 10
 MANY = 1000
+SIZES = {"small": 5_000, "big": 220_000}
 SERVE = [sys.executable, "-c", "from configdb_sync.cli.serve import configdb; configdb()", "serve"]
 LAUNCHER = """
 import sys
@@ -37,20 +39,30 @@ if "create" in sys.argv:
 
 
 def document(size: int) -> dict[str, Any]:
-    """Return settings of about ``size`` bytes as JSON: blocks of nested mappings, like a node's ``astute.yaml``."""
-    block = {
-        "fqdn": "node-1.domain.tld",
-        "uid": "1",
-        "network_roles": {f"role/{number}": f"192.168.{number}.17" for number in range(12)},
-        "user_node_name": "Untitled (1e:6f)",
-        "roles": ["controller", "ceph-osd"],
-        "debug": False,
-        "swap": None,
-        "ratio": 0.75,
-    }
-    count = max(1, size // len(json.dumps(block)) // 4)
-    whole = {f"block_{number}": {f"node-{inner}": block for inner in range(4)} for number in range(count)}
-    return {**whole, "changing": "#########"}
+    """Return settings of about ``size`` bytes as JSON, like a node's ``astute.yaml``: a block for each node of the
+    environment, passwords, identities. It compresses as real ones do.
+    """
+    draw = random.Random(size)
+    nodes: dict[str, Any] = {}
+    whole: dict[str, Any] = {"network_metadata": {"nodes": nodes}, "changing": "#########"}
+    while len(json.dumps(whole)) < size:
+        uid = str(len(nodes) + 1)
+        nodes[f"node-{uid}"] = {
+            "fqdn": f"node-{uid}.domain.tld",
+            "uid": uid,
+            "network_roles": {f"role/{role}": f"192.168.{role}.{draw.randrange(250)}" for role in range(24)},
+            "user_node_name": f"Untitled ({draw.randbytes(2).hex()})",
+            "node_roles": ["controller", "ceph-osd"],
+            "swap": None,
+        }
+        service = {"db_password": draw.randbytes(12).hex(), "debug": False, "workers": 8, "ratio": 0.75}
+        whole[f"service_{uid}"] = service
+    return whole
+
+
+def text(size: int) -> bytes:
+    """Return that as compact JSON, as the product's own client sends it."""
+    return json.dumps(document(size), separators=(",", ":")).encode()
 
 
 class Peer:
@@ -69,12 +81,12 @@ class Peer:
         self.ids = {item["name"]: item["id"] for item in made["resource_definitions"]}
         for number in (1, 2):
             self._post("/environments", {"id": number, "components": ["bench"], "hierarchy_levels": ["nodes"]})
-        for name, size in (("small", 5_000), ("big", 220_000)):
+        for name, size in SIZES.items():
             self.fill(1, NODES, name, size)
 
     def fill(self, environment: int, count: int, name: str, size: int) -> None:
         """Put one document at each of so many nodes."""
-        body = json.dumps(document(size)).encode()
+        body = text(size)
         for path in self.paths(environment, count, name):
             answer = self._session.put(
                 self._url(path), data=body, headers={"Content-Type": "application/json"}, timeout=60
@@ -87,7 +99,7 @@ class Peer:
 
     def put(self, name: str, size: int) -> Shape:
         """Return requests that change documents of environment 1."""
-        return Shape("PUT", self.paths(1, NODES, name), json.dumps(document(size)).encode(), self.headers)
+        return Shape("PUT", self.paths(1, NODES, name), text(size), self.headers)
 
     def get(self, name: str, environment: int = 1, count: int = NODES) -> Shape:
         """Return requests for effective data."""
@@ -141,8 +153,9 @@ def theirs(url: str, folder: Path) -> Iterator[Peer]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [python, "-W", "ignore", "-m", "gunicorn", "-w", "2", "-b", f"127.0.0.1:{port}", "--log-level", "error"]
-    process = subprocess.Popen([*command, "--no-control-socket", "launcher:app"], cwd=folder, env=environ)
+    options = ["-w", "2", "-b", f"127.0.0.1:{port}", "--log-level", "error", "--no-control-socket"]
+    command: list[str | Path] = [python, "-W", "ignore", "-m", "gunicorn", *options, "launcher:app"]
+    process = subprocess.Popen(command, cwd=folder, env=environ)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
@@ -179,12 +192,12 @@ def measure(full: bool) -> Iterable[Measure]:
         box = stack.enter_context(theirs(cluster.create("theirs"), folder))
         mine.prepare()
         box.prepare()
-        for name, size in (("small", 5_000), ("big", 220_000)):
-            for title, make in (
-                ("PUT changed", lambda peer, name=name, size=size: peer.put(name, size)),
-                ("GET effective", lambda peer, name=name: peer.get(name)),
+        for name, size in SIZES.items():
+            for title, one, other in (
+                ("PUT changed", mine.put(name, size), box.put(name, size)),
+                ("GET effective", mine.get(name), box.get(name)),
             ):
-                a, b = compare((mine, make(mine)), (box, make(box)), seconds, rounds)
+                a, b = compare((mine, one), (box, other), seconds, rounds)
                 note = f"{a:.0f} to {b:.0f} requests a second: {a / b:.1f} times as many"
                 yield Measure(f"{title} {size // 1000} KB, of tuning-box 0.1.0's time", b / a, "", 1 / 3, note)
         mine.fill(2, MANY, "small", 5_000)

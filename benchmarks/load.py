@@ -37,7 +37,11 @@ def rate(port: int, shape: Shape, seconds: float, connections: int = 4) -> float
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_process, args=(sender, port, shape, seconds, connections))
     process.start()
-    found = receiver.recv() if receiver.poll(seconds * 3 + 60) else "no answer in time"
+    sender.close()
+    try:
+        found = receiver.recv() if receiver.poll(seconds * 3 + 60) else "no answer in time"
+    except EOFError:
+        found = "the load's own process failed"
     process.join(10)
     process.kill()
     if isinstance(found, str):

@@ -99,7 +99,15 @@ class UnsafeError(ProductError):
 
 
 class BusyError(ProductError):
-    """Another run holds the lock, or this one's time is up."""
+    """Another run holds the lock."""
+
+
+class OutOfTimeError(ProductError):
+    """The run's time limit leaves no time to begin more; what was left is done by the next run."""
+
+
+class PlanChangedError(ProductError):
+    """What would be done now is not what was planned (``--digest``); nothing of it was done."""
 
 
 class BusError(ProductError):

@@ -21,6 +21,8 @@ class Exit(IntEnum):
     NODES = 8
     BUSY = 9
     DRIFT = 10
+    OUT_OF_TIME = 11
+    CHANGED = 12
 
 
 _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
@@ -31,6 +33,8 @@ _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
     (errors.BusyError, Exit.BUSY),
     (errors.BusError, Exit.NODES),
     (errors.NailgunError, Exit.NODES),
+    (errors.OutOfTimeError, Exit.OUT_OF_TIME),
+    (errors.PlanChangedError, Exit.CHANGED),
     (errors.AccessError, Exit.ACCESS),
     (errors.ConfigDBError, Exit.CONFIGDB),
     (errors.ProductError, Exit.PARTIAL),

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]  # public, yet not in the stubs
+from json.encoder import encode_basestring_ascii
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
@@ -19,6 +22,10 @@ Document: TypeAlias = Mapping[str, Json]
 
 MAX_DEPTH = 200
 """Deepest nesting that is read from a peer or a file; Fuel's settings are below 20."""
+
+
+# Made once: json.dumps makes an encoder for each value.
+_CANONICAL = json.JSONEncoder(separators=(",", ":"), allow_nan=False, sort_keys=True)
 
 
 def _refuse_constant(text: str) -> float:
@@ -32,6 +39,10 @@ def _finite(text: str) -> float:
     return number
 
 
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_space = re.compile(r"[ \t\n\r]*").match
+
+
 def loads(text: str | bytes) -> Json:
     """Return the value of a JSON text (UTF-8, with or without a BOM).
 
@@ -41,11 +52,48 @@ def loads(text: str | bytes) -> Json:
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = _STRICT.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     check_depth(value)
     return value
+
+
+def members(text: str) -> Iterator[tuple[str, Json, str]]:
+    """Yield each top-level key of an object's JSON text, its value, and the text of the value alone.
+
+    A key that is there twice comes twice. Raises ValueError as ``loads`` does, but doesn't look at the depth: one
+    who knows a value's text already need not look at the value. That the text begins with ``{`` is for the caller
+    to see.
+    """
+    place = _end(text, _end(text, 0) + 1)
+    more = text[place : place + 1] != "}"
+    while more:
+        if text[place : place + 1] != '"':
+            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, place)
+        key, place = scanstring(text, place + 1, True)
+        place = _end(text, place)
+        if text[place : place + 1] != ":":
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, place)
+        start = _end(text, place + 1)
+        try:
+            value, place = _STRICT.raw_decode(text, start)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+        yield key, value, text[start:place]
+        place = _end(text, place)
+        more = text[place : place + 1] == ","
+        if more:
+            place = _end(text, place + 1)
+    if text[place : place + 1] != "}":
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+    if _end(text, place + 1) != len(text):
+        raise json.JSONDecodeError("Extra data", text, place + 1)
+
+
+def _end(text: str, place: int) -> int:
+    found = _space(text, place)
+    return found.end() if found else place
 
 
 def check_depth(value: Json) -> None:
@@ -71,7 +119,7 @@ def dumps(value: Json) -> str:
 
 def canonical(value: Json) -> str:
     """Return the one text that all equal values share: compact ASCII JSON, keys sorted by code point."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False, sort_keys=True)
+    return _CANONICAL.encode(value)
 
 
 def same(one: Json, other: Json) -> bool:
@@ -98,7 +146,7 @@ def combine_digests(digests: Iterable[tuple[str, str]]) -> str:
     """Return a document's digest (hex) from its (key, value digest) pairs in any order."""
     whole = hashlib.sha256()
     for key, digest in sorted(digests):
-        whole.update(f"{json.dumps(key)}:{digest}\n".encode("ascii"))
+        whole.update(f"{encode_basestring_ascii(key)}:{digest}\n".encode("ascii"))
     return whole.hexdigest()
 
 

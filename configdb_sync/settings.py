@@ -19,6 +19,9 @@ from configdb_sync.errors import SettingsError
 DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
 ENVIRON_PREFIX = "CONFIGDB_SYNC_"
 
+FAILURES = ("deploying", "ready", "configdb", "post")
+"""What ``failure_policy`` may name: the failures that stop a deployment (``sync.stage``)."""
+
 Levels = tuple[tuple[str, str], ...]
 
 
@@ -41,6 +44,13 @@ class Settings:
     wait: float = 240.0
     nailgun: str | None = None
     nailgun_ca: Path | None = None
+    mco_config: Path = Path("/etc/mcollective/client.cfg")
+    mco_timeout: float = 60.0
+    mco_connect_limit: float = 10.0
+    mco_attempts: int = 3
+    time_limit: float | None = None
+    failure_policy: tuple[str, ...] = ("deploying", "configdb")
+    keep_runs: int = 50
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -107,6 +117,15 @@ def _list(value: Any) -> tuple[str, ...]:
     return tuple(items)
 
 
+def _policy(value: Any) -> tuple[str, ...]:
+    names = _list(value)
+    if names == ("none",):
+        return ()
+    if not names or not set(names) <= set(FAILURES):
+        raise ValueError(f"give a list of {', '.join(FAILURES)}, or none")
+    return names
+
+
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "configdb": _text,
     "configdb_database": _text,
@@ -123,6 +142,13 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "wait": _number(0, 86400),
     "nailgun": _text,
     "nailgun_ca": lambda value: Path(_text(str(value))),
+    "mco_config": lambda value: Path(_text(str(value))),
+    "mco_timeout": _number(0.1, 86400),
+    "mco_connect_limit": _number(0.1, 3600),
+    "mco_attempts": _whole(1, 100),
+    "time_limit": _number(1, 86400),
+    "failure_policy": _policy,
+    "keep_runs": _whole(1, 100000),
 }
 """How each setting is read; a reader raises ValueError with what it wants instead."""
 

@@ -16,6 +16,7 @@ from configdb_sync.jsonvalues import (
     document_digest,
     dumps,
     loads,
+    members,
     same,
     value_digest,
 )
@@ -80,3 +81,42 @@ def test_depth_is_bounded() -> None:
 def test_big_integers_are_exact() -> None:
     number = 123456789012345678901234567890
     assert loads(json.dumps(number)) == number
+
+
+def members_or_fault(text: str) -> Any:
+    try:
+        return {key: value for key, value, _ in members(text)}
+    except ValueError:
+        return ValueError
+
+
+def loads_or_fault(text: str) -> Any:
+    try:
+        return loads(text)
+    except ValueError:
+        return ValueError
+
+
+@given(st.dictionaries(st.text(max_size=3), values, max_size=4), st.sampled_from([None, 1]), st.booleans(), st.data())
+def test_members_read_what_loads_reads(
+    document: dict[str, Any], indent: int | None, only_ascii: bool, data: Any
+) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=only_ascii)
+    found = list(members(text))
+    assert same({key: value for key, value, _ in found}, document)
+    assert all(same(loads(own), value) for _, value, own in found)
+    # Broken in one place, they refuse what loads refuses.
+    place = data.draw(st.integers(1, len(text)))
+    piece = data.draw(st.sampled_from(["", "}", "{", ",", ":", '"', " ", "]", "0", "\\", "NaN", "\x00"]))
+    broken = text[:place] + piece + text[place + data.draw(st.integers(0, 1)) :]
+    assert str(members_or_fault(broken)) == str(loads_or_fault(broken))
+
+
+def test_members_give_a_key_each_time_it_is_there() -> None:
+    assert list(members(' {"a" : [1, 2] ,"a":{"b":1.0}}\n')) == [
+        ("a", [1, 2], "[1, 2]"),
+        ("a", {"b": 1.0}, '{"b":1.0}'),
+    ]
+    assert list(members("{ }")) == []
+    with pytest.raises(ValueError, match="deep"):
+        list(members('{"a":' + "[" * 100_000))

@@ -25,6 +25,12 @@ def test_every_exit_code_is_in_the_table() -> None:
     assert [(int(code), name) for code, name, *_ in rows("Exit codes")] == [(code.value, code.name) for code in Exit]
 
 
+def test_codes_that_nothing_gives_yet_are_marked() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "configdb_sync").rglob("*.py"))
+    for _, name, happened, _ in rows("Exit codes"):
+        assert (f"Exit.{name}" in source) is ("not used yet" not in happened), name
+
+
 def test_every_setting_is_in_the_table_with_its_names() -> None:
     listed = {name: (flag, variable) for name, flag, variable, *_ in rows("Settings")}
     assert listed == {name: (f"--{name.replace('_', '-')}", f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}

@@ -13,7 +13,7 @@ import click
 from configdb_sync import masking
 from configdb_sync.cli.options import Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.changes import Place
+from configdb_sync.configdb.changes import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
@@ -21,36 +21,43 @@ from configdb_sync.jsonvalues import Json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_SHOWN = 12
+
 comment_option = click.option("--comment", help="Why, for the history.")
 
 
-def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name a place in ConfigDB."""
+def place_options(*, key: bool = True) -> Callable[[F], F]:
+    """Give a command the options that name a place in ConfigDB, with ``key`` also one key there."""
+    options = [
+        click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number."),
+        click.option(
+            "--data-source",
+            "--resource",
+            "-r",
+            "data_source",
+            required=True,
+            metavar="NAME",
+            help="The data source.",
+        ),
+        click.option(
+            "--level",
+            "levels",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Where in the hierarchy: nodes=46 or nodes=<FQDN>; several: repeated, or with commas. Default: root.",
+        ),
+    ]
+    if key:
+        text = 'One key: a.b, or ["DEFAULT/x","a.b"] for keys that hold dots.'
+        options.append(click.option("--key", "-k", metavar="KEY", help=text))
 
-    @click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
-    @click.option(
-        "--data-source",
-        "--resource",
-        "-r",
-        "data_source",
-        required=True,
-        metavar="NAME",
-        help="The data source.",
-    )
-    @click.option(
-        "--level",
-        "levels",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Where in the hierarchy: nodes=46 or nodes=<FQDN>; several: repeated, or with commas. Default: root.",
-    )
-    @click.option("--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that hold dots.')
-    @configdb_options
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        return command(*args, **options)
+    def decorate(command: F) -> F:
+        decorated = configdb_options(command)
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
 
-    return wrapped
+    return decorate
 
 
 def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,6 +102,15 @@ def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str,
     return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
 
 
+def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:
+    """Return the key of an order for all nodes. Raises ``SettingsError`` where none, or a level, was given."""
+    if levels:
+        raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+    if path is None:
+        raise SettingsError("--all-nodes wants one key", way_out="name it with --key")
+    return path
+
+
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
     """Return the value that the options give; a secret isn't taken from the command line (``architecture.md``,
     Masking)."""
@@ -129,3 +145,25 @@ def _content(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SettingsError(f"{path} isn't UTF-8 text") from None
+
+
+def report(change: Change, verb: str) -> None:
+    """Print what a command changed, in one line without values."""
+    place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
+    leaves = [typed.shown_path(leaf) for leaf in change.leaves]
+    if not leaves:
+        click.echo(f"{place}: nothing to do, it is so already.")
+        return
+    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    keys = ", ".join(leaves[:_SHOWN])
+    click.echo(f"{place}: {verb}: {keys}{more}. The nodes get it at the next `configdb-sync sync`.")
+
+
+def warn_of_node(place: Place) -> None:
+    """Say that values at a node's level don't stay (U18)."""
+    if place.innermost:
+        click.echo(
+            "Note: values at a node's level are the node's own, its next run replaces them. "
+            "To keep a value for a node use `configdb-sync override`.",
+            err=True,
+        )

@@ -11,9 +11,13 @@ import click
 from configdb_sync import __version__
 from configdb_sync.cli.doctor import doctor
 from configdb_sync.cli.gc import gc_command
+from configdb_sync.cli.past import approve, runs
+from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
+from configdb_sync.cli.versions import COMMANDS as VERSION_COMMANDS
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 
@@ -24,7 +28,19 @@ def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
 
 
-for command in (plan, sync, *VALUE_COMMANDS, gc_command, doctor, configdb):
+for command in (
+    plan,
+    sync,
+    ping,
+    approve,
+    runs,
+    *VALUE_COMMANDS,
+    *VERSION_COMMANDS,
+    *TRANSFER_COMMANDS,
+    gc_command,
+    doctor,
+    configdb,
+):
     cli.add_command(command)
 
 

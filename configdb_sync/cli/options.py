@@ -59,12 +59,36 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "unsafe_share": click.option(
         "--unsafe-share", metavar="SHARE", help="Share of its keys that a document may lose in one run (default: 0.5)."
     ),
+    "mco_config": click.option(
+        "--mco-config", metavar="FILE", help="MCollective's settings (default: /etc/mcollective/client.cfg)."
+    ),
+    "mco_timeout": click.option(
+        "--mco-timeout", metavar="SECONDS", help="How long a node has to answer a request (default: 60)."
+    ),
+    "mco_connect_limit": click.option(
+        "--mco-connect-limit", metavar="SECONDS", help="How long one try to connect to a broker may take (default: 10)."
+    ),
+    "mco_attempts": click.option("--mco-attempts", metavar="N", help="How often each broker is tried (default: 3)."),
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
     "nailgun": click.option("--nailgun", metavar="URL", help="Nailgun: knows the nodes and how far they are."),
     "nailgun_ca": click.option(
         "--nailgun-ca",
         metavar="FILE",
         help="Certificates to trust for Nailgun (default: the master's own, if it is here).",
+    ),
+    "time_limit": click.option(
+        "--time-limit",
+        metavar="SECONDS",
+        help="Stop before so many seconds are over (default: none; with --stage 280).",
+    ),
+    "failure_policy": click.option(
+        "--failure-policy",
+        metavar="LIST",
+        help="With --stage: which failures stop the deployment, of deploying,ready,configdb,post; or none"
+        " (default: deploying,configdb).",
+    ),
+    "keep_runs": click.option(
+        "--keep-runs", metavar="N", help="How many runs of an environment are remembered (default: 50)."
     ),
 }
 
@@ -78,9 +102,9 @@ CONNECTION = (
     "state",
 )
 NAILGUN = ("nailgun", "nailgun_ca")
+BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
+SYNC = ("wait", "time_limit", "failure_policy", "keep_runs")
 RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
-
-
 ALL = tuple(_OPTIONS)
 
 
@@ -100,6 +124,11 @@ class Session:
     def masker(self) -> Masker:
         """Shows values without secrets."""
         return Masker(self.state.mask_key())
+
+    @functools.cached_property
+    def author(self) -> str:
+        """Who runs this: the local user's name."""
+        return _user()
 
     @property
     def configdb_database(self) -> str:
@@ -138,7 +167,7 @@ class Session:
             settings.configdb,
             database_url=self.configdb_database if settings.configdb == "embedded" else None,
             token_file=settings.configdb_token_file,
-            writer=Writer(run=self.run, author=_user(), comment=comment),
+            writer=Writer(run=self.run, author=self.author, comment=comment),
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from configdb_sync.cli.options import RUN, Session, settings_options
-from configdb_sync.cli.output import show_json, show_lines, write_report
+from configdb_sync.cli.options import BUS, RUN, SYNC, Session, settings_options
+from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
 from configdb_sync.cli.sources import node_source
+from configdb_sync.cli.staged import Deployment, staged
+from configdb_sync.cli.watchdog import Watchdog
 from configdb_sync.clock import SystemClock
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.lock import run_lock
+from configdb_sync.sync.journal import About
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.pace import STAGE_LIMIT, Pace
 from configdb_sync.sync.records import open_records
-from configdb_sync.sync.render_json import plan_json, report_json
-from configdb_sync.sync.render_text import plan_lines, report_lines
-from configdb_sync.sync.report import exit_of_plan
+from configdb_sync.sync.render import FORMS, form_of
+from configdb_sync.sync.report import Report, exit_of_plan
 from configdb_sync.sync.run import Run
+from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
+from configdb_sync.sync.tally import Tally
 
 _SHARED = (
     click.option(
@@ -33,14 +40,20 @@ _SHARED = (
         "--from",
         "place",
         required=True,
-        metavar="DIR|nailgun",
-        help="Folder of node trees: node-<id>/etc/hiera/...; or what Nailgun would give the nodes.",
+        metavar="mcollective|DIR|nailgun",
+        help="The nodes themselves, over MCollective; a folder of node trees: node-<id>/etc/hiera/...;"
+        " or what Nailgun would give the nodes.",
     ),
     click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, ids or FQDNs."),
     click.option("--accept-node", is_flag=True, help="Take the node's side of what is ambiguous."),
     click.option("--accept-configdb", is_flag=True, help="Take ConfigDB's side of it."),
-    click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the result as JSON too."),
+    click.option("--format", "output", type=click.Choice(FORMS), default="text", show_default=True),
+    click.option(
+        "--report",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the result to a file too, in the form of its ending: .json, .md or .txt.",
+    ),
 )
 
 
@@ -51,7 +64,14 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) -> Iterator[Run]:
+def _run(
+    session: Session,
+    asked: dict[str, Any],
+    *,
+    allowed: str | None = None,
+    digest: str | None = None,
+    stage: Stage | None = None,
+) -> Iterator[Run]:
     settings = session.settings
     if asked["accept_node"] and asked["accept_configdb"]:
         raise SettingsError("--accept-node and --accept-configdb exclude each other", way_out="give one of them")
@@ -66,10 +86,11 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
         accept=accept,
         unsafe_share=settings.unsafe_share,
         allowed_unsafe=allowed,
+        plan_digest=digest,
+        stage=stage,
     )
     with ExitStack() as stack:
-        source = stack.enter_context(node_source(session, asked["place"], options.environment))
-        source.nodes.identities()
+        source = stack.enter_context(node_source(session, asked["place"], options))
         client = stack.enter_context(session.client())
         database = open_records(session.database)
         stack.callback(database.close)
@@ -83,40 +104,96 @@ def _run(session: Session, asked: dict[str, Any], allowed: str | None = None) ->
             options,
             progress,
             SystemClock(),
-            source.examiner,
-            source.executor,
+            examiner=source.examiner,
+            executor=source.executor,
+            statuses=None if source.roster is None else source.roster.statuses,
         )
 
 
 @click.command()
-@settings_options(*RUN)
+@settings_options(*RUN, *BUS)
 @_run_options
-def plan(session: Session, output: str, report: Path | None, **asked: Any) -> Exit:
+@click.option("--exit-code", is_flag=True, help="Exit with 10 if there is anything to do.")
+def plan(session: Session, output: str, report: Path | None, *, exit_code: bool, **asked: Any) -> Exit:
     """Show what `sync` would upload and write now. Changes nothing."""
+    _check_report(report)
     with _run(session, asked) as run:
         found = run.plan()
     if report is not None:
-        write_report(report, plan_json(found))
-    if output == "json":
-        show_json(plan_json(found))
-    else:
-        show_lines(plan_lines(found))
-    return exit_of_plan(found)
+        write_report(report, found)
+    show(found, output)
+    return exit_of_plan(found, tell_drift=exit_code)
 
 
 @click.command()
-@settings_options(*RUN, "wait")
+@staged
+@settings_options(*RUN, *BUS, *SYNC)
 @_run_options
+@click.option("--digest", metavar="DIGEST", help="Carry out exactly the plan with this digest, or nothing.")
 @click.option("--force", metavar="DIGEST", help="Let exactly the unsafe changes with this digest through.")
-def sync(session: Session, output: str, report: Path | None, force: str | None, **asked: Any) -> Exit:
+def sync(
+    session: Session,
+    output: str,
+    report: Path | None,
+    *,
+    digest: str | None,
+    force: str | None,
+    deployment: Deployment | None,
+    **asked: Any,
+) -> Exit:
     """Upload the nodes' settings and write the effective data back into their files."""
-    lock = run_lock(session.state.folder, asked["environment"], session.settings.wait, SystemClock())
-    with _run(session, asked, force) as run, lock:
-        found = run.sync()
+    settings, clock = session.settings, SystemClock()
+    stage = None if deployment is None else deployment.stage
+    if deployment is not None:
+        deployment.read(settings.failure_policy)
+    _check_report(report)
+    pace = Pace(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
+    tally = Tally(session.run, asked["environment"], clock, None if stage is None else stage.value)
+    begun: list[Conduct] = []
+    knowing: list[NodeStatuses] = [WithoutNailgun()]
+
+    def tell(found: Report) -> Exit:
+        if report is not None:
+            write_report(report, found)
+        if deployment is not None:
+            return deployment.say(found, knowing[-1])
+        show(found, output)
+        return found.exit
+
+    def give_up() -> Exit:
+        tally.stop(pace.out_of_time())
+        return tell(tally.report())
+
+    def remember() -> None:
+        for conduct in begun:
+            with suppress(ProductError):
+                conduct.remember(tally.report())
+
+    with (
+        Watchdog(pace.until_the_last_moment, give_up, remember),
+        _run(session, asked, allowed=force, digest=digest, stage=stage) as run,
+    ):
+        knowing.append(run)
+        about = About(
+            session.run,
+            asked["environment"],
+            run.nodes.place,
+            session.author,
+            socket.gethostname(),
+            os.getpid(),
+            stage=None if stage is None else stage.value,
+        )
+        conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
+        begun.append(conduct)
+        found = conduct.sync()
+    return tell(found)
+
+
+def _check_report(report: Path | None) -> None:
+    """Raise ``SettingsError`` if the report can't be written, before anything is done."""
     if report is not None:
-        write_report(report, report_json(found))
-    if output == "json":
-        show_json(report_json(found))
-    else:
-        show_lines(report_lines(found))
-    return found.exit
+        form_of(report)
+        if not os.access(report.absolute().parent, os.W_OK | os.X_OK):
+            raise SettingsError(
+                f"the report {report} can't be written: no such folder, or it is closed", way_out="name another file"
+            )

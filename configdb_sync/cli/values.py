@@ -9,14 +9,14 @@ import click
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import Session
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.changes import Change, Place
 from configdb_sync.errors import SettingsError
+from configdb_sync.sync import orders
 
 _SHOWN = 12
 
 
 @click.command("get")
-@arguments.place_options
+@arguments.place_options()
 @click.option("--format", "-f", "form", type=click.Choice(typed.FORMATS), default="plain", show_default=True)
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level gave each key.")
 @click.option("--values", "kind", flag_value=changes.VALUES, help="The values of this level alone.")
@@ -53,7 +53,7 @@ def get_command(
 
 
 @click.command("set")
-@arguments.place_options
+@arguments.place_options()
 @arguments.value_options
 def set_command(
     session: Session,
@@ -72,12 +72,12 @@ def set_command(
     content = arguments.value(path, value, value_file, type_name)
     with session.client(comment=comment) as client:
         place = arguments.place(session, client, env, levels, data_source)
-        _report(changes.set_value(client, place, path, content), "set")
-    _warn_of_node(place)
+        arguments.report(changes.set_value(client, place, path, content), "set")
+    arguments.warn_of_node(place)
 
 
 @click.command("del")
-@arguments.place_options
+@arguments.place_options()
 @arguments.comment_option
 @click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all values of this level away.")
 def del_command(
@@ -94,13 +94,15 @@ def del_command(
     path = arguments.one_or_all(key, whole=whole, what="values")
     with session.client(comment=comment) as client:
         place = arguments.place(session, client, env, levels, data_source)
-        _report(changes.delete_value(client, place, path), "taken away")
-    _warn_of_node(place)
+        arguments.report(changes.delete_value(client, place, path), "taken away")
+    arguments.warn_of_node(place)
 
 
 @click.command("override")
-@arguments.place_options
+@arguments.place_options()
 @arguments.value_options
+@click.option("--all-nodes", is_flag=True, help="For every node that has no override of that key, later ones too.")
+@click.option("--copy-from", metavar="ID", help="Take over all overrides that the node of this id has.")
 def override_command(
     session: Session,
     *,
@@ -112,14 +114,30 @@ def override_command(
     value_file: Path | None,
     type_name: str | None,
     comment: str | None,
+    all_nodes: bool,
+    copy_from: str | None,
 ) -> None:
     """Override a key: the nodes below this level get this value instead of their own."""
     path = arguments.path(key)
+    if copy_from is not None:
+        with session.client(comment=comment) as client:
+            place = arguments.place(session, client, env, levels, data_source)
+            arguments.report(changes.copy_overrides(client, place, copy_from), "overridden")
+        return
     content = arguments.value(path, value, value_file, type_name)
+    if all_nodes:
+        wanted = arguments.for_all_nodes(path, levels)
+        with session.client(comment=comment) as client:
+            got, kept = orders.order_all(client, env, data_source, wanted, content)
+        click.echo(f"{data_source}: {edits.shown_key(wanted)} is overridden for all nodes, also for those to come.")
+        _say_nodes("It is so in ConfigDB for", got)
+        _say_nodes("Left alone, for they have an override of their own:", kept)
+        click.echo("The nodes get it at the next `configdb-sync sync`.")
+        return
     with session.client(comment=comment) as client:
         place = arguments.place(session, client, env, levels, data_source)
         change = changes.override(client, place, path, content)
-    _report(change, "overridden")
+    arguments.report(change, "overridden")
     if path is not None and len(path) > 1:
         click.echo(f"The whole block {path[0]!r} is pinned as it is now: ConfigDB merges whole top-level keys.")
     if not place.innermost:
@@ -130,9 +148,10 @@ def override_command(
 
 
 @click.command("rm-override")
-@arguments.place_options
+@arguments.place_options()
 @arguments.comment_option
 @click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all overrides of this level away.")
+@click.option("--all-nodes", is_flag=True, help="End what `override --all-nodes` began.")
 def rm_override_command(
     session: Session,
     *,
@@ -142,32 +161,28 @@ def rm_override_command(
     key: str | None,
     comment: str | None,
     whole: bool,
+    all_nodes: bool,
 ) -> None:
     """Take the override of a key away: the nodes get their own value back."""
     path = arguments.one_or_all(key, whole=whole, what="overrides")
+    if all_nodes:
+        wanted = arguments.for_all_nodes(path, levels)
+        with session.client(comment=comment) as client:
+            freed, kept = orders.end_order(client, env, data_source, wanted)
+        click.echo(f"{data_source}: {edits.shown_key(wanted)} is no longer overridden for all nodes.")
+        _say_nodes("Taken back from", freed)
+        _say_nodes("Left alone, for their override was changed since:", kept)
+        click.echo("The nodes get their own value at the next `configdb-sync sync`.")
+        return
     with session.client(comment=comment) as client:
         place = arguments.place(session, client, env, levels, data_source)
-        _report(changes.free(client, place, path), "no longer overridden")
+        arguments.report(changes.free(client, place, path), "no longer overridden")
 
 
 COMMANDS = (get_command, set_command, del_command, override_command, rm_override_command)
 
 
-def _report(change: Change, verb: str) -> None:
-    place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
-    leaves = [edits.shown_key(leaf) for leaf in change.leaves]
-    if not leaves:
-        click.echo(f"{place}: nothing to do, it is so already.")
-        return
-    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
-    keys = ", ".join(leaves[:_SHOWN])
-    click.echo(f"{place}: {verb}: {keys}{more}. The nodes get it at the next `configdb-sync sync`.")
-
-
-def _warn_of_node(place: Place) -> None:
-    if place.innermost:
-        click.echo(
-            "Note: values at a node's level are the node's own, its next run replaces them. "
-            "To keep a value for a node use `configdb-sync override`.",
-            err=True,
-        )
+def _say_nodes(text: str, nodes: list[str]) -> None:
+    if nodes:
+        more = f", ... ({len(nodes)})" if len(nodes) > _SHOWN else ""
+        click.echo(f"{text} {'node' if len(nodes) == 1 else 'nodes'} {', '.join(nodes[:_SHOWN])}{more}.")

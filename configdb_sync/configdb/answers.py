@@ -13,7 +13,7 @@ from typing import Any
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.exchange import Answer
-from configdb_sync.configdb.model import Component, Definition, Environment, Etags, Overridden
+from configdb_sync.configdb.model import Component, Definition, Environment, Etags, KeyEffect, OverrideNote, Version
 from configdb_sync.jsonvalues import Json
 
 MESSAGE_LIMIT = 200
@@ -93,6 +93,14 @@ def environment(value: Json) -> Environment:
     return Environment(_id(value, "id"), tuple(ids), tuple(levels))
 
 
+def level_values(value: Json) -> tuple[str, ...]:
+    """Return the values that an environment's hierarchy level has, of an answer about that level."""
+    values = _list(_object(value, "a hierarchy level").get("values"), "values")
+    if not all(isinstance(one, str) for one in values):
+        raise ValueError("values holds something else than texts")
+    return tuple(values)
+
+
 def lookup(value: Json) -> dict[str, tuple[Json, str]]:
     """Return each top-level key's value and the level that gave it, of ``show_lookup``."""
     found: dict[str, tuple[Json, str]] = {}
@@ -114,28 +122,44 @@ def etags(value: Json) -> dict[int, Etags]:
     return found
 
 
-def level_values(value: Json) -> dict[str, tuple[str, ...]]:
-    """Return the values of each hierarchy level by its name, in the order of the levels."""
-    found: dict[str, tuple[str, ...]] = {}
-    for item in _list(value, "the hierarchy levels"):
-        values = _list(_object(item, "a hierarchy level").get("values"), "a level's values")
-        if not all(isinstance(one, str) for one in values):
-            raise ValueError("a level's values hold something else than texts")
-        found[_text(item, "name")] = tuple(values)
-    return found
+def versions(value: Json) -> list[Version]:
+    """Return the versions of a document."""
+    return [
+        Version(
+            _id(_object(item, "a version"), "version"),
+            _text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            _text(item, "digest"),
+        )
+        for item in _list(value, "a history")
+    ]
 
 
-def overridden(value: Json) -> list[Overridden]:
-    """Return who changed which overrides of an environment."""
-    found = []
-    for item in _list(value, "the overrides"):
-        definition = _object(_object(item, "an override").get("resource_definition"), "a resource definition")
-        texts = {name: item.get(name) for name in ("level", "level_value", "author", "comment", "time")}
-        if not all(text is None or isinstance(text, str) for text in texts.values()):
-            raise ValueError("an override's level or author is no text")
-        texts["value"] = texts.pop("level_value")
-        found.append(Overridden(_id(definition, "id"), **texts))
-    return found
+def override_notes(value: Json) -> list[OverrideNote]:
+    """Return the overrides of an environment."""
+    return [
+        OverrideNote(
+            _text(_object(_object(item, "an override").get("resource_definition"), "a resource definition"), "name"),
+            _text(item, "place"),
+            _id(item, "version"),
+            _maybe_text(item, "time"),
+            _maybe_text(item, "author"),
+            _maybe_text(item, "run"),
+            _maybe_text(item, "comment"),
+            tuple(
+                KeyEffect(
+                    key,
+                    _text(_object(told, "an effect"), "effect"),
+                    _maybe_text(told, "reason"),
+                    _id(told, "hidden_by"),
+                )
+                for key, told in _object(item.get("keys"), "the keys of an override").items()
+            ),
+        )
+        for item in _list(value, "the overrides")
+    ]
 
 
 def message(answer: Answer, *, secrets: bytes | None = None, token: str | None = None) -> str:
@@ -201,6 +225,10 @@ def _text(value: dict[str, Json], name: str) -> str:
     if not isinstance(found, str):
         raise ValueError(f"{name} is {_kind(found)}, not a text")
     return found
+
+
+def _maybe_text(value: dict[str, Json], name: str) -> str | None:
+    return None if value.get(name) is None else _text(value, name)
 
 
 def _object(value: Json, what: str) -> dict[str, Json]:

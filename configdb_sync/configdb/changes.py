@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
@@ -125,6 +125,32 @@ def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
         return _edit(client, place, OVERRIDES, _emptied)
     beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
     return _edit(client, place, OVERRIDES, lambda document: edits.free(document, beneath, path))
+
+
+def rewrite(client: ConfigDBClient, place: Place, make: Callable[[dict[str, Json]], dict[str, Json]]) -> Change:
+    """Change the values of a place by ``make``, from the start again where others write in between."""
+    return _edit(client, place, VALUES, make)
+
+
+def add_overrides(client: ConfigDBClient, place: Place, overrides: dict[str, Json]) -> Change:
+    """Override keys that aren't overridden there yet; those that are stay as they are."""
+    return _edit(client, place, OVERRIDES, lambda document: {**overrides, **document})
+
+
+def copy_overrides(client: ConfigDBClient, place: Place, node: str) -> Change:
+    """Override at ``place``, a node's, what is overridden at the same level of ``node``; the place's own win.
+
+    Raises ``SettingsError`` if the place is no node's or the other node has no overrides there.
+    """
+    if not place.innermost or not place.levels:
+        raise SettingsError("overrides are copied from node to node", way_out="name the node with --level nodes=ID")
+    other = replace(place, levels=(*place.levels[:-1], (place.levels[-1][0], node)))
+    found = read(client, other, OVERRIDES)
+    if not found:
+        raise SettingsError(
+            f"{place.data_source} has no overrides at {other.level_text}", way_out="see `configdb-sync get --overrides`"
+        )
+    return add_overrides(client, place, found)
 
 
 def _emptied(document: dict[str, Json]) -> dict[str, Json]:

@@ -53,11 +53,21 @@ class _Ending:
 
     total: float
     clock: Callable[[], float]
+    sock: socket.socket | None
+    connect: Callable[[], None]
     _deadline: float = float("inf")
 
     def putrequest(self, *args: Any, **options: Any) -> None:
         self._deadline = self.clock() + self.total
         super().putrequest(*args, **options)  # type: ignore[misc]
+
+    def send(self, data: Any) -> None:
+        # The socket has the limit for connecting, or what was left of an earlier answer: a large body may take longer.
+        if self.sock is None:
+            self.connect()
+        if self.sock is not None:
+            self.sock.settimeout(max(self._deadline - self.clock(), 0.001))
+        super().send(data)  # type: ignore[misc]
 
     def response_class(self, sock: socket.socket, **options: Any) -> HTTPResponse:
         response = HTTPResponse(sock, **options)

@@ -58,18 +58,6 @@ class Etags:
 
 
 @dataclass(frozen=True)
-class Overridden:
-    """Who last changed the overrides of one data source at one level: ``level`` and ``value`` None at the root."""
-
-    definition: int
-    level: str | None
-    value: str | None
-    author: str | None
-    comment: str | None
-    time: str | None
-
-
-@dataclass(frozen=True)
 class Writer:
     """Who changes something and why: named to the server on every changing request (U17).
 
@@ -89,3 +77,39 @@ class Limits:
     read: float = 60.0
     total: float = 180.0
     answer: int = field(default=64 * 1024 * 1024)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a document. ``time`` is ISO 8601 in UTC; ``digest`` as in ``Etags``."""
+
+    number: int
+    time: str
+    author: str | None
+    run: str | None
+    comment: str | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class KeyEffect:
+    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``)."""
+
+    key: str
+    effect: str
+    reason: str | None
+    hidden_by: int
+
+
+@dataclass(frozen=True)
+class OverrideNote:
+    """The overrides of one data source at one place (``/`` or ``/nodes/46/``), by whom and when."""
+
+    data_source: str
+    place: str
+    version: int
+    time: str | None
+    author: str | None
+    run: str | None
+    comment: str | None
+    keys: tuple[KeyEffect, ...]

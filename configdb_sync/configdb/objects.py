@@ -10,7 +10,7 @@ from configdb_sync.configdb import answers, urls
 from configdb_sync.configdb.calls import Call
 from configdb_sync.configdb.faults import ConflictError, LostError, UnsupportedError
 from configdb_sync.configdb.link import Link, json_body
-from configdb_sync.configdb.model import NAME_LIMIT, Component, Definition, Environment, Overridden, ServerKind
+from configdb_sync.configdb.model import NAME_LIMIT, Component, Definition, Environment, ServerKind
 from configdb_sync.errors import (
     ConfigDBError,
     MissingError,
@@ -70,21 +70,6 @@ class Objects(Link):
                         data_source=definition.name,
                     )
         return found
-
-    def level_values(self, env: int) -> dict[str, tuple[str, ...]] | None:
-        """Return the values that each hierarchy level has in an environment, by the level's name.
-
-        The reference server also lists those that it was only asked about. None where the server can't tell (0.1.0).
-        """
-        if self.server() is ServerKind.LEGACY:
-            return None
-        return self._get(f"{urls.environment_path(env)}/hierarchy_levels", answers.level_values)
-
-    def overridden(self, env: int) -> list[Overridden]:
-        """Return who last changed which overrides of an environment; empty where the server keeps no such history."""
-        if self.server() is not ServerKind.EMBEDDED:
-            return []
-        return self._get(f"{urls.environment_path(env)}/overrides", answers.overridden)
 
     def create_component(self, name: str, data_sources: Sequence[str]) -> Component:
         """Create a component with definitions of these names and return it.
@@ -168,6 +153,15 @@ class Objects(Link):
             except (LostError, ConflictError):
                 continue
         raise ConflictError(f"environment {environment.id} can't get the levels {list(levels)} by appending")
+
+    def level_values(self, environment: int, level: str) -> tuple[str, ...]:
+        """Return the values that a hierarchy level has in an environment: the nodes that ConfigDB knows, for ``nodes``.
+
+        Raises ``UnsupportedError`` on 0.1.0.
+        """
+        self._refuse_legacy(f"the nodes of environment {environment} can't be listed")
+        path = f"{urls.environment_path(environment)}/hierarchy_levels/{urls.segment(level, 'the level')}"
+        return self._get(path, answers.level_values)
 
     def add_definition(self, component: int, name: str) -> Definition:
         """Add a definition to a component and return it, or the one of this name that is there already.

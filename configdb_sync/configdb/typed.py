@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import yaml
 
 from configdb_sync import jsonvalues
+from configdb_sync.configdb.edits import shown_key
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 
@@ -108,6 +109,12 @@ def lookup_text(found: Mapping[str, tuple[Json, str]], form: str) -> str:
     if form != "plain":
         return text({key: list(pair) for key, pair in found.items()}, form)
     return "\n".join(f"{level}\t{key}\t{_line(value)}" for key, (value, level) in found.items())
+
+
+def shown_path(path: Sequence[str]) -> str:
+    """Return a path fit for a terminal, readable by ``edits.parse_key`` where it is printable."""
+    shown = shown_key(path)
+    return "".join(character if character.isprintable() else "?" for character in shown)
 
 
 def leaves(value: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:

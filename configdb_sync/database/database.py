@@ -44,7 +44,8 @@ class Database:
         self.what = what
         self.url = _parsed(url, what)
         self._unavailable = unavailable or self._unusable
-        self.postgresql = self.url.get_backend_name() == "postgresql"
+        self.dialect = self.url.get_backend_name()
+        self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, what, connections)
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
 

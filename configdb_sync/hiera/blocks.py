@@ -2,7 +2,7 @@
 
 A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
 within a list, with ``- ``). Whoever parses the pieces must fall back to the whole wherever a piece doesn't parse alone:
-an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions``, "Blocks".
+an open quote or flow collection shows itself that way. The reasons are in ``docs/decisions/parsing-by-blocks.md``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _border(column: int, *, mapping: bool) -> re.Pattern[str]:
 
 
 def _pieces(text: str, start: int, first: int, border: re.Pattern[str]) -> list[str] | None:
-    """Return the text from ``start`` on, cut at the borders after ``first`` (where content begins); None if one is odd."""
+    """Return the text from ``start`` on, cut at the borders after ``first``, its first content; None if one is odd."""
     cuts = [start]
     for found in border.finditer(text, first):
         if found.lastgroup:

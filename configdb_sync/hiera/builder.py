@@ -1,7 +1,7 @@
 """From a YAML text to the values that Ruby would hold, over libyaml's events.
 
 Both Psych and PyYAML stand on libyaml, so the syntax is the same to the byte; what scalars, tags, merge keys,
-aliases and duplicate keys mean is Psych's (``docs/decisions/0031-own-yaml-builder.md``).
+aliases and duplicate keys mean is Psych's (``docs/decisions/own-yaml-builder.md``).
 """
 
 from __future__ import annotations
@@ -138,8 +138,9 @@ class _Builder:
             if kind is SCALAR:
                 value: Value = _UNKNOWN
                 if event.implicit[1]:
-                    if "\0" not in event.value:
-                        value = event.value
+                    text = event.value
+                    if text != "<<" and "\0" not in text:
+                        value = text
                 elif event.tag is None:
                     value = known.get(event.value, _UNKNOWN)
                 if value is _UNKNOWN:

@@ -92,7 +92,7 @@ class Reader:
         """
         text = decode(raw)
         self._memory.grow(4 * len(text))
-        self._blocks.parts.grow(4 * len(text))
+        self._blocks.parts.grow(6 * len(text))
         pieces = split(text)
         found = joined(text, pieces, self._block) if pieces is not None else None
         if found is None:

@@ -213,7 +213,7 @@ def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[Entry, ..
         error = too_long(length)
         if error:
             raise error
-        entries.append(_entry(key, value, text, canonical(value), marks.get(key)))
+        entries.append(_entry(key, value, text, _canonical(value, text), marks.get(key)))
     return tuple(entries)
 
 
@@ -226,8 +226,13 @@ def _entry_of_part(part: _Part) -> Entry:
 
 
 def _part(key: str | None, value: Json) -> _Part:
-    text, plain = dumps(value), canonical(value)
+    text = dumps(value)
+    plain = _canonical(value, text)
     return _Part(key, value, text, text if plain == text else plain)
+
+
+def _canonical(value: Json, text: str) -> str:
+    return canonical(value) if isinstance(value, dict | list) else text
 
 
 def _kind_name(value: Json) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,6 +25,19 @@ class _Cut:
     block: Block
 
 
+class _Lines:
+    """Counts the lines before a place in a text; the text is looked through at the first question."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def before(self, offset: int) -> int:
+        if self._ends is None:
+            self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        return bisect_left(self._ends, offset)
+
+
 def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
     """Return what the pieces of ``text`` hold together, a later key over an earlier one.
 
@@ -33,6 +48,7 @@ def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
     homes: dict[str, _Cut] = {}
     repeats: list[Repeat] = []
     length = 0
+    lines = _Lines(text)
     offset = len(text) - sum(map(len, pieces))
     for piece in pieces:
         try:
@@ -45,7 +61,7 @@ def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
         cut = _Cut(offset, block)
         for entry in block.entries:
             if entry.key in entries:
-                repeat = _repeat(text, entry, entries[entry.key], homes[entry.key], cut)
+                repeat = _repeat(lines, entry, entries[entry.key], homes[entry.key], cut)
                 if repeat is None:
                     return None
                 repeats.append(repeat)
@@ -53,16 +69,15 @@ def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
             homes[entry.key] = cut
         anchors.update(block.anchors)
         if block.repeats:
-            lines = text.count("\n", 0, offset)
-            repeats.extend(repeat.shifted(lines) for repeat in block.repeats)
+            repeats.extend(repeat.shifted(lines.before(offset)) for repeat in block.repeats)
         offset += len(piece)
     return entries, [repeat_warning(repeat) for repeat in repeats]
 
 
-def _repeat(text: str, entry: Entry, before: Entry, home: _Cut, cut: _Cut) -> Repeat | None:
+def _repeat(lines: _Lines, entry: Entry, before: Entry, home: _Cut, cut: _Cut) -> Repeat | None:
     """Return the warning about a key in two pieces; None where the pieces alone don't tell its lines."""
     kinds = [(found.marks or {}).get("key") for found in (before, entry)]
     if kinds[0] != kinds[1] or len(home.block.entries) > 1 or len(cut.block.entries) > 1:
         return None
-    first, second = (KeyPlace((), entry.key, text.count("\n", 0, place.offset) + 1) for place in (home, cut))
+    first, second = (KeyPlace((), entry.key, lines.before(place.offset) + 1) for place in (home, cut))
     return Repeat(first, second)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from yaml.events import ScalarEvent
 
 from configdb_sync.hiera.scalars import Scalar, resolve, to_float
-from configdb_sync.hiera.special import ScalarError, Special
+from configdb_sync.hiera.special import MERGE, ScalarError, Special
 
 _CORE = "tag:yaml.org,2002:"
 _STRINGS = frozenset({_CORE + "str", "!str"})
 _FLOATS = frozenset({_CORE + "float", "!float"})
 _SYMBOLS = frozenset({"!ruby/sym", "!ruby/symbol"})
 # Psych reads these by what the scalar looks like, whatever the tag says.
-_BY_CONTENT = frozenset(_CORE + name for name in ("int", "bool", "null", "timestamp", "merge", "value"))
+_BY_CONTENT = frozenset({"!", *(_CORE + name for name in ("int", "bool", "null", "timestamp", "merge", "value"))})
 
 MAPPING_TAGS = frozenset({None, "!", _CORE + "map"})
 SEQUENCE_TAGS = frozenset({None, "!", _CORE + "seq"})
@@ -33,8 +33,10 @@ class PlainScalars:
 
     def resolve(self, text: str) -> Scalar:
         """Return what Ruby reads for a plain scalar; raises ``ScalarError`` as ``scalars.resolve`` does."""
-        if text in self.known:
-            return self.known[text]
+        # None is a value, too; and another thread may empty the dictionary at any time.
+        value = self.known.get(text, MERGE)
+        if value is not MERGE:
+            return value
         value = resolve(text)
         # Specials stay out, so that whoever finds a scalar in ``known`` knows that JSON has it.
         if len(text) <= _LONGEST_KNOWN and not isinstance(value, Special):
@@ -48,8 +50,11 @@ def scalar_of(event: ScalarEvent, plain: PlainScalars) -> Scalar:
     """Return the value of one scalar event; raises ``ScalarError`` (``TagError`` for its tag)."""
     text: str = event.value
     tag: str | None = event.tag
-    if event.implicit[1] or tag in _STRINGS:
+    if tag in _STRINGS:
         return without_nul(text)
+    if event.implicit[1]:
+        # Quoted it is a merge key all the same; only the tag of strings makes it a string.
+        return MERGE if text == MERGE.text else without_nul(text)
     if tag is None or tag in _BY_CONTENT:
         return without_nul_in(plain.resolve(text))
     if tag in _SYMBOLS:

@@ -150,8 +150,8 @@ class _Surveyor:
         self.plain = plain
         self.found: list[_Found] = []
         self.keys: dict[str, Any] = {}
-        # Of each open container, whether it is in flow style.
-        self.open: list[bool] = []
+        # Of each open container whether it is in flow style, and the column of its keys if it is a mapping that tells.
+        self.open: list[tuple[bool, int | None]] = []
         self.at_root = 0
         self.column: int | None = None
         self.tail = len(text)
@@ -174,10 +174,10 @@ class _Surveyor:
                 self.found[-1].end = event.end_mark.index
         elif kind is MAPPING or kind is SEQUENCE:
             self._node(event)
-            self.open.append(bool(event.flow_style))
+            self.open.append((bool(event.flow_style), self._measured(event)))
         elif kind is MAPPING_END or kind is SEQUENCE_END:
             # The end of a block collection is marked where the next token stands, too late.
-            if self.open.pop() and self.found:
+            if self.open.pop()[0] and self.found:
                 self.found[-1].end = event.end_mark.index
         elif kind is DOCUMENT_END and event.explicit:
             self.tail = event.start_mark.index
@@ -186,8 +186,6 @@ class _Surveyor:
         if len(self.open) == 1:
             if self.at_root % 2 == 0:
                 self._key(event)
-            elif type(event) is not SCALAR and type(event) is not ALIAS and not event.flow_style:
-                self._measure(event)
             self.at_root += 1
         elif not self.open and (
             event.flow_style if type(event) is MAPPING else type(event) is not SCALAR or event.value
@@ -203,12 +201,19 @@ class _Surveyor:
         if event.anchor not in found.defines:
             found.uses.add(event.anchor)
 
-    def _measure(self, event: Any) -> None:
-        inner = max(event.start_mark.column - (self.column or 0), 0)
+    def _measured(self, event: Any) -> int | None:
+        """Note how a block collection is indented below its key; return the column of a mapping's own keys."""
+        if event.flow_style or event.anchor is not None or event.tag is not None:
+            return None  # Marked where its anchor or tag stands, not where its content does.
+        column: int = event.start_mark.column
+        above = self.open[-1][1] if self.open else None
         if type(event) is MAPPING:
-            self.step = self.step or inner
-        elif self.dash is None:
-            self.dash = inner
+            if above is not None and self.step is None and column > above:
+                self.step = column - above
+            return column
+        if above is not None and self.dash is None:
+            self.dash = max(column - above, 0)
+        return None
 
     def _key(self, event: Any) -> None:
         start = event.start_mark.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from datetime import datetime, timedelta
 
 from configdb_sync.hiera.special import ScalarError, Special
@@ -44,16 +45,20 @@ def date_of(text: str) -> Special | None:
 def time_of(text: str) -> Special | None:
     """Return the time for a text of the form ``TIME``, or None where Ruby takes it for a string.
 
-    Ruby lets the 31st of a short month, hour 24 and second 60 run over into what follows. Raises ``ScalarError``
-    for a time outside of the years 1 to 9999, which has no such ISO text.
+    Ruby lets the 31st of a short month, hour 24 and second 60 run over into what follows. Raises ``ScalarError`` for
+    such a 31st with an offset, and for a time outside of the years 1 to 9999, which has no such ISO text.
     """
     found = _FIELDS.fullmatch(text)
     if found is None:
         return None
     offset = _offset(found["zone"])
-    moment = _moment(*(int(found[name]) for name in _PARTS))
+    parts = [int(found[name]) for name in _PARTS]
+    moment = _moment(*parts)
     if offset is None or moment is None:
         return None
+    if offset not in {"", "Z"} and parts[2] > monthrange(parts[0], parts[1])[1]:
+        # Ruby's sum of such a day and an offset is weeks off.
+        raise ScalarError("is a day that its month doesn't have")
     fraction = (found["fraction"] or "").rstrip("0")
     return Special("time", moment.isoformat() + (f".{fraction}" if fraction else "") + offset)
 

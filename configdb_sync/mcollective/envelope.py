@@ -15,14 +15,26 @@ from dataclasses import dataclass, field
 from configdb_sync.mcollective.faults import ForgedError, MarshalError, UnreadableError
 from configdb_sync.mcollective.marshal import Limits, loads
 from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.values import Ruby, String, Symbol, Value, keyed, kind, plain, printable, text
+from configdb_sync.mcollective.values import (
+    US_ASCII,
+    UTF_8,
+    Ruby,
+    String,
+    Symbol,
+    Value,
+    keyed,
+    kind,
+    plain,
+    printable,
+    text,
+)
 
 IDENTITY = re.compile(r"[\w.-]{1,200}", flags=re.ASCII)
 CALLER = re.compile(r"\w+=[\w.-]+", flags=re.ASCII)
 FUEL_TTL = 4294957
 """Seconds that a request may be old: what Fuel sets, in effect without end (B11)."""
 
-PING, PONG = String(b"ping", "UTF-8"), String(b"pong", "UTF-8")
+PING, PONG = String(b"ping", UTF_8), String(b"pong", UTF_8)
 
 _ENVELOPE = Limits(depth=8, values=2000)
 _NAME = 200
@@ -175,7 +187,7 @@ def is_pong(body: bytes) -> bool:
 
 def _sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
     whole = {Symbol(name): value for name, value in fields.items()}
-    whole[Symbol("hash")] = signer.hash(fields["body"]).decode("ascii")
+    whole[Symbol("hash")] = String(signer.hash(fields["body"]), US_ASCII)
     return dumps(whole)
 
 

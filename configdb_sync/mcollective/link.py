@@ -162,8 +162,12 @@ class Link:
     def _complain(self) -> None:
         if self._inbox.error is not None:
             self._transport.close()
-            text = self._text(self._inbox.error)
-            raise LostError(f"the broker ended the connection: {text}", text=text)
+            raise self._complaint()
+
+    def _complaint(self) -> LostError:
+        assert self._inbox.error is not None
+        text = self._text(self._inbox.error)
+        return LostError(f"the broker ended the connection: {text}", text=text)
 
     def _text(self, frame: Frame) -> str:
         parts = [str(frame.headers.get("message", "")), printable(frame.body or b"")]
@@ -178,6 +182,9 @@ class Link:
         return UnreachableError(f"the broker {self.host} can't be used: {why}", way_out=WAY_OUT, phase=phase)
 
     def _place(self, error: LostError) -> LostError:
+        if self._inbox.error is not None and error.text is None:
+            # The broker gave its reason just before it hung up.
+            error = self._complaint()
         what = error.what if str(self.host) in error.what else f"the broker {self.host} was lost: {error.what}"
         return LostError(self._hidden(what), way_out="see the broker's log", phase="call", text=error.text)
 

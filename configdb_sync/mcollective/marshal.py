@@ -103,12 +103,16 @@ class _Reader:
 
     def _hash(self, depth: int) -> Ruby:
         found: dict[Ruby, Ruby] = {}
+        seen: set[object] = set()
         for _ in range(self._size(2)):
             key = self.value(depth + 1)
             if isinstance(key, bool) or not isinstance(key, (String, Symbol, int)):
                 raise MarshalError(f"{kind(key)} is the key of a Hash")
-            if key in found:
+            # To Ruby the same characters are the same key, whatever encoding they are said to be in.
+            same = key.content if isinstance(key, String) else key
+            if same in seen:
                 raise MarshalError("a Hash has a key twice")
+            seen.add(same)
             found[key] = self.value(depth + 1)
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 from collections import deque
+from contextlib import suppress
 
 from configdb_sync.mcollective import sockets
 from configdb_sync.mcollective.faults import LostError, UnreadableError
@@ -93,6 +94,9 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             try:
                 sent = sockets.send(sock, rest)
             except OSError as error:
+                # What the broker said last tells why.
+                with suppress(LostError):
+                    self.pump(0)
                 raise self._lost(_reason(error)) from error
             rest = rest[sent:]
             now = self._clock()

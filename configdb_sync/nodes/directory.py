@@ -58,7 +58,9 @@ class DirectoryNodes:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
-        self._writable = tuple(_checked(path) for path in (default_writable(env) if writable is None else writable))
+        self._writable = tuple(
+            checked_place(path) for path in (default_writable(env) if writable is None else writable)
+        )
         self._file_limit = file_limit
         self._node_limit = node_limit
         self._new_mode = new_mode
@@ -103,7 +105,7 @@ class DirectoryNodes:
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Replace the file, or create it; see ``Nodes.write`` and ``replacing``."""
         with self._tree(identity) as tree, faults.located(identity, path, "written"):
-            _check_path(path)
+            check_path(path)
             if len(content) > self._file_limit:
                 raise NodeFileError(f"would be larger than {self._file_limit} bytes")
             if expected is None:
@@ -115,7 +117,7 @@ class DirectoryNodes:
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Take the file away, and with it the folders that were made for it and hold nothing else."""
         with self._tree(identity) as tree, faults.located(identity, expected.path, "removed"):
-            _check_path(expected.path)
+            check_path(expected.path)
             with self._live(tree, expected.path, expected) as (place, live):
                 if place.target != posixpath.join(HIERA, expected.path):
                     raise NodeFileError(f"leads to {place.target}; only a file that was created here can be removed")
@@ -195,13 +197,15 @@ class DirectoryNodes:
             os.close(top)
 
 
-def _checked(place: str) -> str:
+def checked_place(place: str) -> str:
+    """Return a place where files may be written; ``SettingsError`` if it is no absolute path."""
     if not place.startswith("/") or any(step in {".", ".."} for step in place.split("/")):
         raise SettingsError(f"{place!r} is no absolute path of a place where files may be written")
     return place.rstrip("/")
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
+    """Raise ``NodeFileError`` (without node and file) for what is no path of a settings file below the hiera folder."""
     steps = path.split("/")
     if not is_plain(path) or not path.endswith(".yaml") or any(step in {"", ".", ".."} for step in steps):
         raise NodeFileError("is no path of a settings file below /etc/hiera")

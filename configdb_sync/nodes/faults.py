@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from configdb_sync.errors import NodeFileError
 from configdb_sync.nodes.names import shown
 
-_WAYS_OUT = {
+WAYS_OUT = {
     errno.EROFS: "its file system is read-only: copy the trees to a place that can be written",
     errno.EACCES: "run as root or as the owner of the tree",
     errno.EPERM: "run as root or as the owner of the tree, and look for an immutable flag (lsattr)",
@@ -30,7 +30,7 @@ def file_error(error: OSError, doing: str, *, node: str, file: str) -> NodeFileE
     """Return the error for a file that couldn't be ``doing`` (``read``, ``written``, ``removed``)."""
     return NodeFileError(
         f"can't be {doing}: {why(error)}",
-        way_out=_WAYS_OUT.get(error.errno or 0),
+        way_out=WAYS_OUT.get(error.errno or 0),
         node=node,
         file=file,
     )

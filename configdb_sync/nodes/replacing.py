@@ -52,10 +52,7 @@ def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
     fails; the old file is then intact and the temporary one gone.
     """
     if live.found.st_nlink > 1:
-        raise NodeFileError(
-            f"has {live.found.st_nlink} names (hard links), which a write would part",
-            way_out="make it a file of its own: copy it, and move the copy over it",
-        )
+        raise linked(live.found.st_nlink)
     with _temporary(folder) as (temporary, descriptor):
         _fill(descriptor, content)
         _own(descriptor, live.found.st_uid, live.found.st_gid)
@@ -111,6 +108,14 @@ def check_unchanged(folder: int, live: Live) -> None:
 def changed() -> FileChangedError:
     """Return the error for a file that someone else changed, moved or removed since it was read."""
     return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
+
+
+def linked(names: int) -> NodeFileError:
+    """Return the error for a file with so many names."""
+    return NodeFileError(
+        f"has {names} names (hard links), which a write would part",
+        way_out="make it a file of its own: copy it, and move the copy over it",
+    )
 
 
 def appeared() -> FileChangedError:

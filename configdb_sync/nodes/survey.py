@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
@@ -148,13 +149,15 @@ def as_file(path: str, target: str, content: bytes, found: os.stat_result) -> No
 
 
 def _drop_aliases(work: _Survey) -> None:
+    for path, owner in aliases(work.base, work.files).items():
+        work.fault(path, NodeFileError(f"leads to the same file as {owner}, {work.files.pop(path).target}"))
+
+
+def aliases(base: str, files: Mapping[str, NodeFile]) -> dict[str, str]:
+    """Return, for each path that is one too many of a file below the node folder ``base``, the path that counts."""
     owners: dict[str, str] = {}
-    for path, file in sorted(work.files.items()):
-        own = file.target == f"{work.base}/{path}"
+    for path, file in sorted(files.items()):
+        own = file.target == f"{base}/{path}"
         if own or file.target not in owners:
             owners[file.target] = path
-    for path, file in list(work.files.items()):
-        owner = owners[file.target]
-        if owner != path:
-            del work.files[path]
-            work.fault(path, NodeFileError(f"leads to the same file as {owner}, {file.target}"))
+    return {path: owners[file.target] for path, file in files.items() if owners[file.target] != path}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from configdb_sync import failpoints
+from configdb_sync.configdb.changes import Place, add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
@@ -19,6 +20,7 @@ from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.examine import DocumentWork, NodeWork
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 
@@ -33,6 +35,7 @@ class Executor:
     records: Records
     health: Health
     options: RunOptions
+    pace: Pace
 
     def carry_out(self, work: NodeWork) -> NodeReport:
         """Do all of a node's work that can be done; what failed is in the report.
@@ -102,9 +105,13 @@ class NodeTask:
                 return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
-                with _Guard(self, document, "upload"):
+                with _Guard(self, document, "upload"), self.run.pace.step("upload"):
                     self._put(document)
                     self.uploaded.append(document.data_source)
+        for document in self.alive.copy():
+            if document.ordered:
+                with _Guard(self, document, "override"):
+                    self._override(document)
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
@@ -115,6 +122,11 @@ class NodeTask:
             self.run.options.environment, self._levels, self._definition(document), _body(document)
         )
         failpoints.here("after-upload")
+
+    def _override(self, document: DocumentWork) -> None:
+        definition = self._definition(document)
+        place = Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
+        add_overrides(self.run.client, place, dict(document.ordered))
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)
@@ -166,7 +178,7 @@ class NodeTask:
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
-                with _Guard(self, document, "write"):
+                with _Guard(self, document, "write"), self.run.pace.step("write"):
                     failpoints.here("before-write")
                     self._write(document, found.content)
                     failpoints.here("after-write")

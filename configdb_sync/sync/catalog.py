@@ -13,6 +13,7 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orders import Order, from_records
 from configdb_sync.sync.plan import EnvironmentChange
 
 
@@ -25,6 +26,7 @@ class Catalog:
         self._levels = tuple(name for name, _ in options.levels)
         self._tenant = options.tenant
         self._records: int | None = None
+        self._orders: tuple[Order, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
         self._environment: Environment | None = None
@@ -55,6 +57,7 @@ class Catalog:
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
             self._tenant = told["tenant"] if isinstance(told.get("tenant"), str) else self._tenant
+            self._orders = from_records(told)
 
     def _know(self, definitions: dict[str, Definition]) -> None:
         own = definitions.get(RECORDS)
@@ -70,6 +73,11 @@ class Catalog:
     def records(self) -> int | None:
         """The definition that holds our own records; None if the environment has none (by now)."""
         return self._records
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The standing orders of the environment."""
+        return self._orders
 
     @property
     def exists(self) -> bool:

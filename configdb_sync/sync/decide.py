@@ -66,18 +66,19 @@ def needs_stored(file: FileContent | None, record: Record | None) -> bool:
 def what_node_means(
     file: FileContent | None,
     record: Record | None,
-    stored: Document,
+    stored: Document | None,
     effective: Document,
     accept: Accept = Accept.NEITHER,
 ) -> Meant:
     """Return the node's values: by our record, and where that doesn't reach by what ConfigDB holds (U18).
 
-    A missing file means nothing at all (U23). Without stored values the file is the node's. ``stored`` and
-    ``effective`` (what ConfigDB had before this run) are looked at only if ``needs_stored``.
+    A missing file means nothing at all (U23). ``stored`` is None where nothing of ours can be in the file: then it
+    is the node's. ``stored`` and ``effective`` (what ConfigDB had before this run) are looked at only if
+    ``needs_stored``.
     """
     if file is None:
         return Meant({}, combine_digests(()))
-    if not needs_stored(file, record) or not stored:
+    if not needs_stored(file, record) or stored is None:
         values = node_values(file.values, {} if record is None else record.hidden)
         return Meant(values, combine_digests(key_digests(values, file).items()))
     known = {} if record is None else record.hidden

@@ -1,8 +1,8 @@
 """What ConfigDB itself keeps of our records, so that a new master can't take our writing for the nodes' (U18). Pure.
 
-One document a node, in the data source ``records`` of the component ``/configdb-sync/<environment>``: for each data source
-the digests of its hidden keys (what the node means by them, and what the file may hold of ours), the types that JSON
-lacks in them, the keys left ambiguous, and whether the file was made for an override. A key that isn't hidden
+One document a node, in the data source ``records`` of the component ``/configdb-sync/<environment>``: for each data
+source the digests of its hidden keys (what the node means by them, and what the file may hold of ours), the types that
+JSON lacks in them, the keys left ambiguous, and whether the file was made for an override. A key that isn't hidden
 needs no memory: there the file is the truth.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
     AmbiguousError,
@@ -32,11 +33,14 @@ from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, wha
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 
 PLUGIN = "configdb-sync"
@@ -45,13 +49,17 @@ PLUGIN = "configdb-sync"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is known of one document before ConfigDB is asked."""
+    """What is known of one document before ConfigDB is asked.
+
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    """
 
     data_source: str
     path: str
     file: NodeFile | None
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
+    strange: bool
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class DocumentWork:
     decision: Decision = field(repr=False)
     record: Record | None = field(repr=False)
     change: DocumentChange | None
+    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -128,14 +137,18 @@ class Examiner:
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
+        strange = not own and stored.has_values and not stored.records()
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault
+                if self.options.stage is Stage.PRE and path not in read.files:
+                    plan.leave(name, path, stored)
+                    continue
                 document = base.get(path) or self._document(read, path)
-                subject = Subject(name, path, read.files.get(path), document, own.get(name))
+                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
                     subject = replace(subject, record=_known(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -213,29 +226,35 @@ class Examiner:
     def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
-        needs = needs_stored(document, record) and before_digest != EMPTY_DIGEST
+        needs = needs_stored(document, record) and (record is not None or subject.strange)
         meant = what_node_means(
             document,
             record,
-            stored.values(name) if needs else {},
+            stored.values(name) if needs else None,
             stored.effective(name) if needs else {},
             self.options.accept,
         )
-        decision = decide(document, meant, stored.above(name), stored.overrides(name), record)
+        above, overrides = stored.above(name), stored.overrides(name)
+        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
         change = None
-        if before_digest != meant.digest or decision.write is not Write.NONE:
+        if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
             change = self._change(subject, stored, before_digest, decision)
+            if ordered:
+                change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, self.masker))
             if document is not None:
                 self._gate(plan, change, document, stored, decision)
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
-        return DocumentWork(name, subject.path, subject.file, document, decision, record, change)
+        return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
 
     def _change(self, subject: Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
         name, meant = subject.data_source, decision.meant
@@ -326,7 +345,7 @@ def _withheld(plan: PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`, then let it through with --force and the digest printed",
+        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
     )
 
 
@@ -342,6 +361,12 @@ class PlanBuilder:
         self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
         self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
         self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IdleOverride] = []
+
+    def leave(self, name: str, path: str, stored: StoredNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
 
     def build(self) -> NodePlan:
         """Return the plan."""
@@ -354,4 +379,5 @@ class PlanBuilder:
             notes=tuple(self.notes),
             problems=tuple(self.problems),
             unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
         )

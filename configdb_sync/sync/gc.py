@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.configdb.model import Etags, LevelPath, Overridden
+from configdb_sync.configdb.merge import place_of
+from configdb_sync.configdb.model import Etags, LevelPath, OverrideNote, ServerKind
 from configdb_sync.database import Database
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.hiera.placeholders import parse
@@ -37,7 +38,7 @@ class LeftDocument:
     values: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict, repr=False)
-    set_by: Overridden | None = None
+    set_by: OverrideNote | None = None
     places: tuple[str, ...] = ()
     kept_digest: bool = False
     hidden: bool = False
@@ -114,7 +115,7 @@ class Collector:
         env = self._options.environment
         known = remembered(self._database, env)
         names = names_seen(self._database, env)
-        authors = {(one.definition, one.value): one for one in self._authors(name)}
+        authors = {(one.data_source, one.place): one for one in self._authors()}
         outer, stored, notes = self._stored_nodes()
         nodes = []
         for identity in sorted({*known, *stored} - set(present.identities), key=natural_key):
@@ -127,25 +128,25 @@ class Collector:
                 nodes.append(GoneNode(identity, names.get(identity), levels or (), documents, places, elsewhere))
         return Leftovers(env, not present.environment, tuple(nodes), notes)
 
-    def _authors(self, level: str) -> list[Overridden]:
-        if not self._catalog.exists:
+    def _authors(self) -> list[OverrideNote]:
+        """Return who set which overrides, as far as the server knows."""
+        if not self._catalog.exists or self._client.server() is not ServerKind.EMBEDDED:
             return []
-        return [one for one in self._client.overridden(self._options.environment) if one.level == level]
+        return self._client.overrides_of(self._options.environment)
 
     def _stored_nodes(self) -> tuple[LevelPath | None, tuple[str, ...], tuple[str, ...]]:
         """Return a path to the nodes' level (None: nothing is stored there), the nodes there, and notes."""
         names = [name for name, _ in self._options.levels]
         if not self._catalog.reaches(tuple((name, "") for name in names)):
             return None, (), ()
-        values = self._client.level_values(self._options.environment)
-        if values is None:
+        if self._client.server() is ServerKind.LEGACY:
             note = "this server can't list nodes: only those that our own records know of are looked at"
             return (() if len(names) == 1 else None), (), (note,)
+        *outer, nodes = ((name, self._client.level_values(self._options.environment, name)) for name in names)
         # A document of the last level is the same whatever values the levels over it have (facts 7).
-        outer = [(name, values.get(name, ())) for name in names[:-1]]
         if not all(found for _, found in outer):
             return None, (), ()
-        return tuple((name, found[0]) for name, found in outer), values.get(names[-1], ()), ()
+        return tuple((name, found[0]) for name, found in outer), nodes[1], ()
 
     def _documents(
         self,
@@ -153,7 +154,7 @@ class Collector:
         levels: LevelPath | None,
         known: Mapping[str, Mapping[str, Record]],
         places: tuple[str, ...],
-        authors: Mapping[tuple[int, str | None], Overridden],
+        authors: Mapping[tuple[str, str], OverrideNote],
     ) -> tuple[LeftDocument, ...]:
         etags = None if levels is None else self._client.etags(self._options.environment, levels)
         kept = self._kept(levels, etags)
@@ -169,7 +170,9 @@ class Collector:
                 kept_digest=name in kept,
                 hidden=hidden or (digests is not None and bool(digests.hidden or digests.unsettled)),
             )
-            found = self._with_contents(found, levels, etags, authors.get((found.definition or 0, identity)))
+            found = self._with_contents(
+                found, levels, etags, authors.get((name, place_of(() if levels is None else levels[-1:])))
+            )
             if found.values or found.overrides or found.places or found.kept_digest:
                 documents.append(found)
         return tuple(documents)
@@ -185,7 +188,7 @@ class Collector:
         document: LeftDocument,
         levels: LevelPath | None,
         etags: Mapping[int, Etags] | None,
-        set_by: Overridden | None,
+        set_by: OverrideNote | None,
     ) -> LeftDocument:
         definition, env = document.definition, self._options.environment
         if levels is None or definition is None or _empty(etags, definition):

@@ -17,7 +17,7 @@ from configdb_sync.hiera.facts import facts_of
 from configdb_sync.hiera.given import given
 from configdb_sync.hiera.layouts import Layout
 from configdb_sync.hiera.sources import NodeMap
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
+from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.carry_out import Executor, NodeTask
@@ -72,9 +72,10 @@ class NailgunExaminer(Examiner):
         name, document = subject.data_source, subject.document
         if document is None:
             raise NodeError("Nailgun's data of it is missing")
-        meant = self._meant(name, document, stored, plan)
+        meant = self._meant(subject, document, stored, plan)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
-        decision = decide(document, meant, stored.above(name), stored.overrides(name), None)
+        above, overrides = stored.above(name), stored.overrides(name)
+        decision = decide(document, meant, above, overrides, None)
         # The file is only thought: it holds what is uploaded, whatever the overrides are.
         decision = replace(decision, write=Write.NONE, target=document.values, hidden={})
         change = None
@@ -87,11 +88,11 @@ class NailgunExaminer(Examiner):
             plan.unchanged.append(name)
         return DocumentWork(name, subject.path, subject.file, document, decision, None, change)
 
-    def _meant(self, name: str, document: HieraDocument, stored: StoredNode, plan: PlanBuilder) -> Meant:
+    def _meant(self, subject: Subject, document: HieraDocument, stored: StoredNode, plan: PlanBuilder) -> Meant:
         """Return what is uploaded: Nailgun's data, but for keys of which only the stored value tells the node's."""
-        kept = stored.records().get(name)
-        known = from_json(kept)
-        if known is None and stored.values_digest(name) != EMPTY_DIGEST:
+        name = subject.data_source
+        known = from_json(stored.records().get(name))
+        if known is None and subject.strange:
             # Someone else's values, and perhaps their overrides in the node's file: nothing may go that tells.
             accept = self.options.accept
             return what_node_means(document, None, stored.values(name), stored.effective(name), accept)

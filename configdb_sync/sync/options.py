@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from configdb_sync.sync.decide import Accept
+from configdb_sync.sync.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,9 @@ class RunOptions:
     ``environment`` is the number that the facts must give (U4). ``nodes``: identities or FQDNs to work on, empty for
     all. ``levels``: the hierarchy, outermost first, as (level name, template with placeholders); the last one is the
     node's. ``data_sources``: entries that add to the default list (U7). ``parallel``: nodes worked on at once.
-    ``unsafe_share``: the share of its keys (0 to 1) that a document may lose in one run.
+    ``unsafe_share``: the share of its keys (0 to 1) that a document may lose in one run. ``allowed_unsafe``: digest of
+    the unsafe changes to let through (``--force``). ``plan_digest``: digest of the plan that alone may be carried out.
+    ``stage``: which of Fuel's three tasks this is, None for a run by hand.
     """
 
     environment: int
@@ -28,3 +31,5 @@ class RunOptions:
     accept: Accept = Accept.NEITHER
     unsafe_share: float = 0.5
     allowed_unsafe: str | None = None
+    plan_digest: str | None = None
+    stage: Stage | None = None

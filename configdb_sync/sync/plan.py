@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from configdb_sync.errors import ProductError
 from configdb_sync.jsonvalues import canonical
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.idle import IdleOverride
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
@@ -32,7 +33,8 @@ class DocumentChange:
     """What is to happen with one document of one node.
 
     ``first``: ConfigDB holds nothing of it yet. ``upload``: how the stored values change, empty if they don't;
-    ``write``: what becomes of the file, with ``written`` saying how its data changes.
+    ``write``: what becomes of the file, with ``written`` saying how its data changes. ``ordered``: the overrides that a
+    standing order gives to the node.
     """
 
     data_source: str
@@ -42,11 +44,17 @@ class DocumentChange:
     write: Write
     written: tuple[Change, ...]
     digests: Digests
+    ordered: tuple[Change, ...] = ()
 
     @property
     def uploads(self) -> bool:
         """Whether values are to be sent."""
         return self.digests.stored != self.digests.values
+
+    @property
+    def intent(self) -> tuple[str | None, ...]:
+        """What the plan's digest covers of it: equal intents do the same to the same."""
+        return (self.data_source, self.path, self.write.value, *astuple(self.digests))
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class NodePlan:
     notes: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
     unsafe: tuple[UnsafeChange, ...] = ()
+    idle: tuple[IdleOverride, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,11 @@ class Plan:
         return sum(change.write is not Write.NONE for _, change in self.documents())
 
     @property
+    def drifts(self) -> bool:
+        """Whether there is anything to do at all."""
+        return bool(self.change) or any(node.changes for node in self.nodes)
+
+    @property
     def problems(self) -> tuple[ProductError, ...]:
         """All that stands in the way of some node or document."""
         return tuple(problem for node in self.nodes for problem in node.problems)
@@ -117,10 +131,7 @@ class Plan:
     @property
     def digest(self) -> str:
         """The plan's digest (16 hex digits)."""
-        rows = [
-            [node.node, change.data_source, change.path, change.write.value, *_row(change.digests)]
-            for node, change in self.documents()
-        ]
+        rows = [[node.node, *change.intent] for node, change in self.documents()]
         held = sorted([change.node, change.data_source, change.before, change.after] for change in self.unsafe)
         whole = [
             self.environment,
@@ -130,10 +141,6 @@ class Plan:
             held,
         ]
         return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()[:16]
-
-
-def _row(digests: Digests) -> list[str | None]:
-    return [digests.file, digests.stored, digests.effective_before, digests.values, digests.target]
 
 
 def in_order(nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:

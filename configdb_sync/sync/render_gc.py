@@ -8,7 +8,7 @@ from typing import Any
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.gc import GoneNode, LeftDocument, Leftovers
 from configdb_sync.sync.render_json import problem_json
-from configdb_sync.sync.render_text import count
+from configdb_sync.sync.wording import count
 
 _SHOWN = 12
 

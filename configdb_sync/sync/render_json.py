@@ -37,9 +37,11 @@ def report_json(report: Report) -> dict[str, Any]:
         "run": report.run,
         "environment": report.environment,
         "started": report.started.isoformat(timespec="seconds"),
+        "stage": report.stage,
         "seconds": round(report.seconds, 3),
         "uploads": report.uploads,
         "writes": report.writes,
+        "digest": report.plan_digest,
         "unsafe_digest": report.unsafe_digest,
         "configdb": _environment(report.change),
         "nodes": nodes,
@@ -81,6 +83,10 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "notes": list(node.notes),
         "problems": [problem_json(problem) for problem in node.problems],
         "unsafe": [_unsafe(change) for change in node.unsafe],
+        "without_effect": [
+            {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value}
+            for one in node.idle
+        ],
     }
 
 
@@ -93,6 +99,7 @@ def _document(change: DocumentChange) -> dict[str, Any]:
         "upload": [_change(one) for one in change.upload],
         "write": change.write.value,
         "written": [_change(one) for one in change.written],
+        "ordered": [_change(one) for one in change.ordered],
     }
 
 

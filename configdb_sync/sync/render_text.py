@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import NodeReport, Report
+from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, some
 
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20
@@ -30,6 +31,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
                 yield from _change(change, "upload", "write")
             yield from _rest(node)
     yield from _idle(idle)
+    yield from _without_effect(plan.nodes)
     yield from _problems(plan.problems)
     yield ""
     if plan.unsafe_digest:
@@ -54,9 +56,10 @@ def report_lines(report: Report) -> Iterator[str]:
                 yield from _done(change, node)
             yield from _rest(node.plan)
     yield from _idle(idle)
+    yield from _without_effect([node.plan for node in report.nodes])
     yield from _problems(report.problems)
     if report.not_attempted:
-        yield f"Not worked on: {_some(report.not_attempted)}"
+        yield f"Not worked on: {some(report.not_attempted)}"
     if report.unsafe_digest:
         yield _withheld(report.unsafe_digest)
     yield ""
@@ -69,18 +72,16 @@ def summary(report: Report) -> str:
     if not report.problems:
         return "all in step."
     if report.stopped is not None:
-        return f"stopped before its end: {report.stopped.what}. It is safe to run it again."
-    nodes = f"{count(len(failed), 'node')} with problems ({_some(failed)})"
+        return f"stopped before its end: {one_line(report.stopped.what)}. It is safe to run it again."
+    nodes = f"{count(len(failed), 'node')} with problems ({some(failed)})"
     return f"{nodes}, the others are in step. It is safe to run it again."
 
 
 def _withheld(digest: str) -> str:
-    return f"Withheld as unsafe; to let exactly these changes through: configdb-sync sync --force {digest}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return ``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return (
+        f"Withheld as unsafe; to let exactly these changes through: configdb-sync sync --force {digest}"
+        f" (or, for the next run, configdb-sync approve {digest})"
+    )
 
 
 def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator[str]:
@@ -96,29 +97,32 @@ def _worth_showing(node: NodePlan) -> bool:
 
 
 def _title(node: NodePlan) -> str:
-    return f"node {node.node} ({node.fqdn})" if node.fqdn else f"node {node.node}"
+    return one_line(f"node {node.node} ({node.fqdn})" if node.fqdn else f"node {node.node}")
 
 
 def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
     if change.uploads:
         if change.first:
-            yield f"  {change.data_source}: {upload} {count(len(change.upload), 'key')}, the first time"
+            yield f"  {one_line(change.data_source)}: {upload} {count(len(change.upload), 'key')}, the first time"
         else:
-            yield f"  {change.data_source}: {upload} {count(len(change.upload), 'change')}"
+            yield f"  {one_line(change.data_source)}: {upload} {count(len(change.upload), 'change')}"
             yield from _changes(change.upload)
+    if change.ordered:
+        yield f"  {change.data_source}: override by a standing order"
+        yield from _changes(change.ordered)
     if change.write is not Write.NONE:
         verb = {Write.REPLACE: write, Write.CREATE: f"{write} the new file", Write.REMOVE: "remove"}[change.write]
-        yield f"  {change.path}: {verb}"
+        yield f"  {one_line(change.path)}: {verb}"
         yield from _changes(change.written)
 
 
 def _done(change: DocumentChange, node: NodeReport) -> Iterator[str]:
     uploaded, written = change.data_source in node.uploaded, change.data_source in node.written
-    if uploaded and change.uploads:
+    if uploaded or change.ordered:
         yield from _change(_without_write(change), "uploaded", "wrote")
     if written:
         verb = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}[change.write]
-        yield f"  {change.path}: {verb}"
+        yield f"  {one_line(change.path)}: {verb}"
         yield from _changes(change.written)
 
 
@@ -133,27 +137,28 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
         yield f"    ... and {len(changes) - SHOWN_CHANGES} more"
 
 
-def change_text(change: Change) -> str:
-    """Return one change in one line: ``~ nova.debug: false -> true``."""
-    name = ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in change.path)
-    if change.before is None:
-        return f"+ {name}: {change.after}"
-    if change.after is None:
-        return f"- {name}: {change.before}"
-    return f"~ {name}: {change.before} -> {change.after}"
-
-
 def _rest(node: NodePlan) -> Iterator[str]:
     for note in node.notes:
-        yield f"  note: {note}"
+        yield f"  note: {one_line(note)}"
     if node.undeclared:
-        yield f"  not a data source, left alone: {', '.join(node.undeclared)}"
+        yield f"  not a data source, left alone: {one_line(', '.join(node.undeclared))}"
 
 
 def _idle(nodes: Sequence[NodePlan]) -> Iterator[str]:
     if nodes:
         yield ""
-        yield f"Nothing to do on {count(len(nodes), 'node')}: {_some([node.node for node in nodes])}"
+        yield f"Nothing to do on {count(len(nodes), 'node')}: {some([node.node for node in nodes])}"
+
+
+def _without_effect(nodes: Sequence[NodePlan]) -> Iterator[str]:
+    lines = idle_lines(nodes)
+    if lines:
+        yield ""
+        yield "Overrides without effect:"
+        for line in lines[:SHOWN_PROBLEMS]:
+            yield f"  {one_line(line)}"
+        if len(lines) > SHOWN_PROBLEMS:
+            yield f"  ... and {len(lines) - SHOWN_PROBLEMS} more; --report FILE has them all"
 
 
 def _problems(problems: Sequence[ProductError]) -> Iterator[str]:
@@ -162,11 +167,6 @@ def _problems(problems: Sequence[ProductError]) -> Iterator[str]:
     yield ""
     yield f"Problems ({len(problems)}):"
     for problem in problems[:SHOWN_PROBLEMS]:
-        yield f"  {problem}"
+        yield f"  {one_line(str(problem))}"
     if len(problems) > SHOWN_PROBLEMS:
         yield f"  ... and {len(problems) - SHOWN_PROBLEMS} more; --report FILE has them all"
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"

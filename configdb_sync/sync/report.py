@@ -11,10 +11,12 @@ from configdb_sync.errors import (
     BusyError,
     ConfigDBError,
     EnvironmentMismatchError,
+    OutOfTimeError,
+    PlanChangedError,
     ProductError,
     UnsafeError,
 )
-from configdb_sync.exits import Exit
+from configdb_sync.exits import Exit, exit_of
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
@@ -46,6 +48,7 @@ class Report:
     nodes: tuple[NodeReport, ...]
     stopped: ProductError | None = None
     not_attempted: tuple[str, ...] = ()
+    stage: str | None = None
 
     @property
     def uploads(self) -> int:
@@ -74,16 +77,33 @@ class Report:
         return unsafe_digest(self.unsafe) if self.unsafe else None
 
     @property
+    def plan_digest(self) -> str:
+        """The digest that a plan of the same nodes, made just before, would have had."""
+        return Plan(self.environment, self.change, tuple(node.plan for node in self.nodes)).digest
+
+    @property
     def exit(self) -> Exit:
         """The exit code of the run."""
+        if self.stopped is not None and not self.nodes:
+            return exit_of(self.stopped)
         return exit_of_run(self.problems, nodes_done=sum(not node.problems for node in self.nodes))
+
+
+_FIRST: tuple[tuple[type[ProductError], Exit], ...] = (
+    (AccessError, Exit.ACCESS),
+    (ConfigDBError, Exit.CONFIGDB),
+    (BusyError, Exit.BUSY),
+    (PlanChangedError, Exit.CHANGED),
+    (OutOfTimeError, Exit.OUT_OF_TIME),
+)
+"""What the operator must act on first, whatever else went wrong."""
 
 
 def exit_of_run(problems: Sequence[ProductError], *, nodes_done: int) -> Exit:
     """Return the exit code for all that went wrong in a run: the class that the operator must act on first."""
     if not problems:
         return Exit.OK
-    for kind, code in ((AccessError, Exit.ACCESS), (ConfigDBError, Exit.CONFIGDB), (BusyError, Exit.BUSY)):
+    for kind, code in _FIRST:
         if any(isinstance(problem, kind) for problem in problems):
             return code
     mismatched = [problem for problem in problems if isinstance(problem, EnvironmentMismatchError)]
@@ -94,7 +114,8 @@ def exit_of_run(problems: Sequence[ProductError], *, nodes_done: int) -> Exit:
     return Exit.PARTIAL
 
 
-def exit_of_plan(plan: Plan) -> Exit:
-    """Return the exit code of a plan that was shown."""
+def exit_of_plan(plan: Plan, *, tell_drift: bool = False) -> Exit:
+    """Return the exit code of a plan that was shown; with ``tell_drift`` one that has something to do is DRIFT."""
     done = sum(not node.problems for node in plan.nodes)
-    return exit_of_run(plan.problems, nodes_done=done)
+    found = exit_of_run(plan.problems, nodes_done=done)
+    return Exit.DRIFT if found is Exit.OK and tell_drift and plan.drifts else found

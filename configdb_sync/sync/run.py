@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.database import Database
-from configdb_sync.errors import NodeError, ProductError, UnsafeError
+from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeRead, Nodes
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.examine import Examiner
+from configdb_sync.sync.expected import Expected, expected
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.plan import NodePlan, Plan, in_order, natural
+from configdb_sync.sync.pace import Pace
+from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
+from configdb_sync.sync.tally import Tally
 
 T = TypeVar("T")
 
@@ -38,12 +41,34 @@ class Progress(Protocol):
         """Take note that a node was worked on."""
 
 
+class RunLog(Protocol):
+    """Is told what is done, durably, and knows what earlier runs did."""
+
+    def order(self, identities: Sequence[str]) -> list[str]:
+        """Return the nodes in the order in which to work."""
+
+    def node_done(self, report: NodeReport) -> None:
+        """Take note of what was done with a node."""
+
+
+class NoLog:
+    """Remembers nothing."""
+
+    def order(self, identities: Sequence[str]) -> list[str]:
+        """Return the nodes as they are."""
+        return list(identities)
+
+    def node_done(self, report: NodeReport) -> None:
+        """Forget it."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``examiner`` and ``executor`` are made anew for each call, with the arguments of these classes: other places of
-    nodes have other rules.
+    ``pace``: how much time it has, None for no limit. ``examiner`` and ``executor`` are made anew for each call, with
+    the arguments of these classes: other places of nodes have other rules. ``statuses``: Nailgun's, by identity, as
+    they were before the run (U14); None without Nailgun.
     """
 
     identity: str
@@ -54,23 +79,26 @@ class Run:
     options: RunOptions
     progress: Progress
     clock: Clock
+    log: RunLog = field(default_factory=NoLog)
+    pace: Pace | None = None
     examiner: Callable[..., Examiner] = Examiner
     executor: Callable[..., Executor] = Executor
+    statuses: Mapping[str, str] | None = None
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
 
         Raises ``SettingsError`` if the nodes can't be listed, ``EnvironmentMismatchError`` if the environment has other
-        levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses.
+        levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
-        examiner, identities = self._begin()
+        examiner, identities = self._begin(list(self.nodes.identities()))
         plans: list[NodePlan] = []
 
         def planned(read: NodeRead | NodeError) -> NodePlan | None:
             found = examiner.examine(read)
             return None if found is None else found.plan
 
-        for identity, outcome in self._each(identities, planned):
+        for identity, outcome in self._each(identities, planned, self._pace):
             if isinstance(outcome, ProductError):
                 raise outcome
             self._note(identity, outcome)
@@ -79,69 +107,68 @@ class Run:
         plans += [NodePlan(name, problems=(problem,)) for name, problem in self._unmatched(identities, plans)]
         return Plan(self.options.environment, examiner.catalog.change, in_order(plans))
 
-    def sync(self) -> Report:
-        """Carry the run out and return what was done.
+    def sync(self, tally: Tally | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
+        """Carry the run out and return what was done; ``tally`` tells the same meanwhile.
 
-        Raises what ``plan`` raises if it happens before any node was worked on; later failures are in the report.
+        ``approved`` are unsafe changes that someone let through. Raises what ``plan`` raises if it happens before any
+        node was worked on, ``PlanChangedError`` and ``UnsafeError`` if the plan isn't the one that the options name;
+        later failures are in the report.
         """
-        started, began = self.clock.now(), self.clock.monotonic()
-        allowed: frozenset[UnsafeChange] = frozenset()
-        if self.options.allowed_unsafe is not None:
-            allowed = self._let_through(self.options.allowed_unsafe)
-        examiner, identities = self._begin(allowed)
+        stage = None if self.options.stage is None else self.options.stage.value
+        tally = tally or Tally(self.identity, self.options.environment, self.clock, stage)
+        pace = self._pace
+        allowed, wanted = self._agreed(approved)
+        examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
+        tally.begins(identities, lambda: examiner.catalog.change)
         failpoints.here("run-begun")
         executor = self.executor(
-            self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options
+            self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
         )
-        done: list[NodeReport] = []
-        stopped: ProductError | None = None
-        attempted: set[str] = set()
 
         def work(read: NodeRead | NodeError) -> NodeReport | None:
             found = examiner.examine(read)
-            return None if found is None else executor.carry_out(found)
+            if found is None:
+                return None
+            if wanted is not None:
+                wanted.check(found.plan)
+            return executor.carry_out(found)
 
-        for identity, outcome in self._each(identities, work):
+        for identity, outcome in self._each(identities, work, pace):
             if isinstance(outcome, ProductError):
-                stopped = stopped or outcome
+                tally.stop(outcome)
                 continue
-            attempted.add(identity)
             self._note(identity, None if outcome is None else outcome.plan, outcome)
+            tally.done(identity, outcome)
             if outcome is not None:
-                done.append(outcome)
-        plans = [report.plan for report in done]
-        if stopped is None:
+                self.log.node_done(outcome)
+        plans = [report.plan for report in tally.reports]
+        if tally.stopped is None:
             for name, problem in self._unmatched(identities, plans):
-                done.append(NodeReport(NodePlan(name), problems=(problem,)))
+                tally.done(name, NodeReport(NodePlan(name), problems=(problem,)))
         examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
-        done.sort(key=lambda report: natural(report.plan.node))
-        return Report(
-            run=self.identity,
-            environment=self.options.environment,
-            started=started,
-            seconds=self.clock.monotonic() - began,
-            change=examiner.catalog.change,
-            nodes=tuple(done),
-            stopped=stopped,
-            not_attempted=tuple(name for name in identities if name not in attempted) if stopped else (),
-        )
+        return tally.report()
 
-    def _let_through(self, digest: str) -> frozenset[UnsafeChange]:
+    @property
+    def _pace(self) -> Pace:
+        return Pace(self.clock) if self.pace is None else self.pace
+
+    def _agreed(self, approved: frozenset[UnsafeChange]) -> tuple[frozenset[UnsafeChange], Expected | None]:
+        """Return the unsafe changes to let through and the plan to keep to, by a plan made now if either needs one."""
+        options = self.options
+        if options.allowed_unsafe is None and options.plan_digest is None:
+            return approved, None
         plan = self.plan()
-        if plan.unsafe_digest != digest:
-            raise UnsafeError(
-                f"the unsafe changes are not those of digest {digest}; nothing was done"
-                if plan.unsafe
-                else f"nothing is withheld now, so there is nothing that digest {digest} could let through",
-                way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
-                if plan.unsafe
-                else "run without --force",
-            )
-        return frozenset(plan.unsafe)
+        allowed = approved
+        if options.allowed_unsafe is not None:
+            allowed |= _let_through(plan, options.allowed_unsafe)
+        if options.plan_digest is None:
+            return allowed, None
+        return allowed, expected(plan, options.plan_digest, allowed)
 
-    def _begin(self, allowed: frozenset[UnsafeChange] = frozenset()) -> tuple[Examiner, list[str]]:
-        identities = list(self.nodes.identities())
+    def _begin(
+        self, identities: list[str], allowed: frozenset[UnsafeChange] = frozenset()
+    ) -> tuple[Examiner, list[str]]:
         if self.options.nodes and set(self.options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in self.options.nodes]
         catalog = Catalog(self.client, self.options)
@@ -166,17 +193,25 @@ class Run:
                 )
 
     def _each(
-        self, identities: list[str], work: Callable[[NodeRead | NodeError], T]
+        self, identities: list[str], work: Callable[[NodeRead | NodeError], T], pace: Pace
     ) -> Iterator[tuple[str, T | ProductError]]:
         """Do ``work`` on every node, some at once and few in memory; yield each outcome as it comes.
 
-        An error that ``work`` raises is yielded, and no further node is begun.
+        An error that ``work`` raises is yielded, and no further node is begun; so is the end of the time.
         """
         running: dict[Future[T], str] = {}
+
+        def paced(read: NodeRead | NodeError) -> T:
+            with pace.step("node"):
+                return work(read)
+
         with ThreadPoolExecutor(self.options.parallel, thread_name_prefix="node") as pool:
-            for read in self.nodes.read(identities):
+            for read in self._in_time(identities, pace):
+                if isinstance(read, (OutOfTimeError, BusyError)):
+                    yield "", read
+                    break
                 identity = (read.node or "") if isinstance(read, NodeError) else read.identity
-                running[pool.submit(work, read)] = identity
+                running[pool.submit(paced, read)] = identity
                 stop = False
                 if len(running) > self.options.parallel:
                     for name, outcome in _finished(running):
@@ -186,6 +221,37 @@ class Run:
                     break
             while running:
                 yield from _finished(running)
+
+    def _in_time(
+        self, identities: list[str], pace: Pace
+    ) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
+        """Yield what is read of each node, or at last why no further one is."""
+        reads = iter(self.nodes.read(identities))
+        while True:
+            try:
+                pace.check("node")
+            except (OutOfTimeError, BusyError) as error:
+                # Said only if there is something left that it keeps from being done.
+                if next(reads, None) is not None:
+                    yield error
+                return
+            found = next(reads, None)
+            if found is None:
+                return
+            yield found
+
+
+def _let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:
+    if plan.unsafe_digest != digest:
+        raise UnsafeError(
+            f"the unsafe changes are not those of digest {digest[:40]}; nothing was done"
+            if plan.unsafe
+            else f"nothing is withheld now, so there is nothing that digest {digest[:40]} could let through",
+            way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
+            if plan.unsafe
+            else "run without --force",
+        )
+    return frozenset(plan.unsafe)
 
 
 def _finished(running: dict[Future[T], str]) -> Iterator[tuple[str, T | ProductError]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.merge import place_of
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.sync.catalog import Catalog
@@ -22,6 +23,7 @@ class StoredNode:
         self._catalog = catalog
         self._environment = environment
         self.levels = levels
+        self.places = [place_of(levels[:depth]) for depth in range(len(levels) + 1)]
         self._there = catalog.reaches(levels)
         self._etags = client.etags(environment, levels) if self._there else None
         self._values: dict[str, dict[str, Json]] = {}
@@ -93,6 +95,11 @@ class StoredNode:
         """Return the levels over the node's, root first."""
         definition = self._catalog.definition(data_source)
         return () if definition is None else self._catalog.above(definition, self.levels)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether anything was ever uploaded of this node."""
+        return any(self.values_digest(name) != EMPTY_DIGEST for name in self._catalog.names)
 
     def values_digest(self, data_source: str) -> str:
         """Return the digest of the stored values."""

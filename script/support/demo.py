@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/small-cloud"
@@ -90,7 +91,7 @@ class Stage:
             self._console.print()
 
     def heading(self, text: str) -> None:
-        self._console.rule(text, align="left", style="bold")
+        self._console.rule(Text(text, style="bold"), align="left", style="dim")
 
     def command(self, *arguments: str) -> None:
         """Show a command, run it with its output going where ours goes. Raises DemoError if it fails."""

@@ -3,56 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from configdb_sync.cli import values
-from configdb_sync.configdb.connect import connect
 from configdb_sync.errors import MissingError, ProductError, SettingsError
-
-ENV = 7
-NODE = (("nodes", "46"),)
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    """A ConfigDB with environment 7, its node 46 uploaded."""
-    url = f"sqlite:///{tmp_path}/configdb.sqlite"
-    with connect("embedded", database_url=url) as client:
-        component = client.create_component("admin/7", ["globals", "override/plugins"])
-        environment = client.create_environment(ENV, [component.id], ["nodes"])
-        number = client.definitions(environment)["globals"].id
-        client.put_values(
-            ENV, NODE, number, {"debug": False, "block": {"x": 1, "y": [1, 2]}, "admin": {"password": "p"}}
-        )
-        client.put_values(ENV, (), number, {"debug": True, "region": "é"})
-    return url
-
-
-@pytest.fixture
-def run(database: str, tmp_path: Path) -> Run:
-    group = click.Group("configdb-sync", commands=list(values.COMMANDS))
-    common = ["--configdb-database", database, "--state", str(tmp_path / "state"), "--env", str(ENV)]
-
-    def call(
-        command: str, *arguments: str, node: str | None = "46", source: str = "globals", stdin: str = ""
-    ) -> Result:
-        level = ["--level", f"nodes={node}"] if node else []
-        line = [command, *common, "--data-source", source, *level, *arguments]
-        result = CliRunner().invoke(group, line, input=stdin)
-        if isinstance(result.exception, ProductError):
-            raise result.exception
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        return result
-
-    return call
+from tests.cli.support import Run
 
 
 def test_get_prints_what_the_node_gets(run: Run) -> None:
@@ -194,21 +151,3 @@ def test_values_that_are_none(run: Run, tmp_path: Path) -> None:
         run("set", "--key", "a", "--type", "str", "--value-file", str(tmp_path / "latin"))
     with pytest.raises(ProductError, match="must be a mapping"):
         run("set", "--type", "int", "--value", "1")
-
-
-def test_the_history_knows_who_and_why(run: Run, database: str) -> None:
-    """U17: run, user and comment go along."""
-    run("override", "-k", "debug", "-t", "int", "-v", "1", "--comment", "ticket ∑ 5%")
-    from configdb_sync.configdb.exchange import Request
-    from configdb_sync.configdb.server import access, app
-
-    application = app.create_app(database, access=access.OpenAccess())
-    from configdb_sync.configdb.inprocess import InProcessExchange
-
-    exchange = InProcessExchange(application, application.close)
-    answer = exchange.send(Request("GET", "/environments/7/nodes/46/resources/1/overrides/history"))
-    exchange.close()
-    newest = json.loads(answer.body)[0]
-    assert newest["comment"] == "ticket ∑ 5%"
-    assert newest["run"].startswith("req-")
-    assert newest["author"] == os.environ.get("USER", newest["author"])

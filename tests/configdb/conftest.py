@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,20 +10,12 @@ import pytest
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
-from tests.peers import postgresql, tuning_box
+from tests.configdb.legacy import legacy_url
+from tests.peers import postgresql
+
+__all__ = ["legacy_url"]
 
 WRITER = Writer("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
-
-
-@pytest.fixture(scope="session")
-def legacy_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of PyPI's tuning-box 0.1.0, mounted as in Nailgun."""
-    reason = tuning_box.unavailable()
-    if reason:
-        pytest.skip(reason)
-    database = tmp_path_factory.mktemp("tuning-box") / "configdb.sqlite"
-    with tuning_box.running(f"sqlite:///{database}", "/api/v1/config") as url:
-        yield url
 
 
 @pytest.fixture(scope="session")
@@ -43,16 +34,16 @@ def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
         yield client
 
 
-@pytest.fixture(params=["embedded-sqlite", "embedded-postgresql", "legacy"])
-def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConfigDBClient]:
-    """A client of each server; the databases of the embedded ones are empty, the legacy one's is shared."""
+@pytest.fixture(scope="session", params=["embedded-sqlite", "embedded-postgresql", "legacy"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
+    """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
     if request.param == "legacy":
         with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
             yield found
         return
     if request.param == "embedded-sqlite":
-        database_url = f"sqlite:///{tmp_path}/configdb.sqlite"
+        database_url = f"sqlite:///{tmp_path_factory.mktemp('embedded')}/configdb.sqlite"
     else:
-        database_url = request.getfixturevalue("cluster").create(f"client_{uuid.uuid4().hex}")
+        database_url = request.getfixturevalue("cluster").create("client")
     with connect("embedded", database_url=database_url, writer=WRITER) as found:
         yield found

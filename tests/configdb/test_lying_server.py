@@ -21,7 +21,7 @@ from tests.peers import liar
 from tests.peers.liar import Liar, Script, answer
 
 TOKEN = "CANARY-token-7f3"
-LIMITS = Limits(connect=2, read=0.5, total=1.5, answer=100_000)
+LIMITS = Limits(connect=2, read=0.5, total=0.9, answer=100_000)
 PATH = "/environments/5/nodes/46/resources/1/values"
 
 
@@ -145,6 +145,54 @@ def test_a_silent_server_ends_with_the_read_limit() -> None:
                 client.components()
         finally:
             stop.set()
+
+
+def _reading_late(wait: threading.Event, seconds: float) -> Iterator[tuple[int, list[int]]]:
+    """A server that reads a request only after some seconds, and then says 204."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(5)
+        sizes: list[int] = []
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                wait.wait(seconds)
+                connection.settimeout(1)
+                size = 0
+                while not wait.is_set() and size < 20_000_000:
+                    size += len(connection.recv(1 << 20))
+                sizes.append(size)
+                connection.sendall(b"HTTP/1.1 204 X\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1], sizes
+        finally:
+            wait.set()
+            thread.join(5)
+
+
+def test_a_large_body_may_take_longer_than_a_connection() -> None:
+    limits = Limits(connect=0.2, read=2, total=10)
+    document = b'{"a": "' + b"x" * 20_000_000 + b'"}'
+    with contextlib.contextmanager(_reading_late)(threading.Event(), 0.5) as (port, sizes):
+        policy = RetryPolicy(attempts=1)
+        with connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, surroundings=surroundings()) as client:
+            client.put_values(5, NODE, 1, document)
+        assert sizes[0] >= 20_000_000
+
+
+def test_a_server_that_never_reads_ends_with_the_total() -> None:
+    limits = Limits(connect=0.2, read=0.3, total=0.6)
+    document = b'{"a": "' + b"x" * 20_000_000 + b'"}'
+    with contextlib.contextmanager(_reading_late)(threading.Event(), 20) as (port, _):
+        policy = RetryPolicy(attempts=1)
+        with (
+            connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, surroundings=surroundings()) as client,
+            pytest.raises(LostError),
+        ):
+            client.put_values(5, NODE, 1, document)
 
 
 def test_more_than_the_limit_is_not_read() -> None:

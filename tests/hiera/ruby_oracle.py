@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.hiera import HieraDocument
+from configdb_sync.errors import DocumentError
+from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.marks import typed, typed_key
 from configdb_sync.hiera.special import Special
 from configdb_sync.jsonvalues import Json
@@ -64,6 +65,14 @@ def ruby_oracle() -> Iterator[RubyOracle]:
         yield RubyOracle(process)
         assert process.stdin is not None
         process.stdin.close()
+
+
+def outcome(reader: Reader, raw: bytes) -> HieraDocument | DocumentError:
+    """Return what our reader makes of a file: the document, or the error that refuses it."""
+    try:
+        return reader.read(raw)
+    except DocumentError as error:
+        return error
 
 
 def told_document(document: HieraDocument) -> Any:

@@ -61,9 +61,10 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once, with all that it started: RabbitMQ's is a script that runs the broker."""
         if self._process is not None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(30)
 
     def pause(self) -> None:

@@ -35,7 +35,8 @@ def look(
 ) -> Decision:
     content = None if file is None else Content(file)
     before = stored or {}
-    meant = what_node_means(content, record, before, effective([*above, (before, overrides)]), accept)
+    known = None if stored is None else before
+    meant = what_node_means(content, record, known, effective([*above, (before, overrides)]), accept)
     return decide(content, meant, above, overrides, record)
 
 
@@ -103,6 +104,13 @@ def test_an_ambiguous_key_stays_on_both_sides_and_the_rest_goes_on() -> None:
     assert later.target == {"b": 2, "a": 5}
 
 
+def test_a_file_that_was_made_for_an_override_is_not_uploaded_after_all_records_were_lost() -> None:
+    """ConfigDB knows the node, though nothing is stored of this document: what equals the effective data is ours."""
+    assert look({"a": 9}, {"a": 9}, stored={}).meant.values == {}
+    assert look({"a": 9}, {"a": 9}, stored=None).meant.values == {"a": 9}
+    assert look({"a": 8}, {"a": 9}, stored={}).meant.ambiguous == ("a",)
+
+
 def test_the_user_settles_an_ambiguous_key() -> None:
     stored = {"a": 1, "gone": 3}
     node = look({"a": 5, "new": 2}, {}, stored=stored, accept=Accept.NODE)
@@ -139,7 +147,7 @@ def test_overrides_never_freeze_whatever_comes_when(
     """With the overrides gone the file is what the node last wrote, however many runs were killed between."""
     file, own, overrides = dict(first), dict(first), dict[str, Any]()
     record: Record | None = None
-    stored: dict[str, Any] = {}
+    stored: dict[str, Any] | None = None
     for step, given_data in [*steps, ("override", {}), ("run", {})]:
         if step == "override":
             overrides = given_data

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from werkzeug.wrappers import Request
 
 from configdb_sync import jsonvalues
+from configdb_sync.configdb.server.contents import Content, content_of_text
 from configdb_sync.configdb.server.headers import MAX_TEXT, decoded
 from configdb_sync.configdb.server.preconditions import Conditions, read_conditions
 from configdb_sync.configdb.server.refusals import refuse
 from configdb_sync.database import Database
+
+Result = TypeVar("Result")
 
 RUN_HEADER = "X-Configdb-Run"
 COMMENT_HEADER = "X-Configdb-Comment"
@@ -49,7 +53,18 @@ class Call:
 
     def body(self) -> jsonvalues.Json:
         """Return the JSON value of the body. Raises ``RefusalError`` 400, 413, 415."""
-        return read_body(self.request, self.limits.body)
+        return self._read(jsonvalues.loads)
+
+    def document(self) -> Content:
+        """Return the document in the body, ready to be stored. Raises ``RefusalError`` 400, 413, 415, 422."""
+        return self._read(content_of_text)
+
+    def _read(self, convert: Callable[[str], Result]) -> Result:
+        text = read_text(self.request, self.limits.body)
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise refuse(400, f"the body isn't the JSON that is taken here: {_reason(error)}") from None
 
     def conditions(self) -> Conditions:
         """Return If-Match and If-None-Match. Raises ``RefusalError`` 400."""
@@ -66,11 +81,11 @@ class Call:
         )
 
 
-def read_body(request: Request, limit: int) -> jsonvalues.Json:
-    """Return the JSON value of a request's body.
+def read_text(request: Request, limit: int) -> str:
+    """Return the text of a request's body.
 
     Raises ``RefusalError``: 415 for another type or coding, 413 beyond ``limit`` bytes, 400 for a body that is empty,
-    cut, not UTF-8 or not JSON (NaN and numbers out of range are not).
+    cut or not UTF-8.
     """
     kind = request.mimetype
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -92,11 +107,9 @@ def read_body(request: Request, limit: int) -> jsonvalues.Json:
     if not content:
         raise refuse(400, "the body is empty")
     try:
-        return jsonvalues.loads(content)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise refuse(400, f"the body isn't UTF-8: byte {error.start + 1}") from None
-    except ValueError as error:
-        raise refuse(400, f"the body isn't the JSON that is taken here: {_reason(error)}") from None
 
 
 def _read(read: Callable[[int], bytes], wanted: int) -> bytes:

@@ -49,7 +49,7 @@ def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
 
 def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT .../values or .../overrides: replaces the whole document; 412 if a condition fails."""
-    content = content_of(call.body())
+    content = call.document()
     conditions = call.conditions()
     writer = call.writer()
 

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content, tagged
 from configdb_sync.configdb.server.call import Call
-from configdb_sync.configdb.server.contents import Content, document_of, text_of
+from configdb_sync.configdb.server.contents import Content, digests_of, text_of
 from configdb_sync.configdb.server.paths import DocumentPath, Kind
 from configdb_sync.configdb.server.places import Place, find
 from configdb_sync.configdb.server.refusals import refuse, shown
@@ -110,4 +110,4 @@ def _here(place: Place) -> tuple[Any, ...]:
 
 def _key_digests(connection: Connection, address: str) -> dict[str, str]:
     stored = connection.execute(select(_CONTENTS.c.key_digests).where(_CONTENTS.c.address == address)).scalar_one()
-    return document_of(stored)
+    return digests_of(stored)

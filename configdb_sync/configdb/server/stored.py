@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import merge
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.call import Call, Writer
-from configdb_sync.configdb.server.contents import EMPTY, Content, document_of, store, sweep
+from configdb_sync.configdb.server.contents import EMPTY, Content, columns_of, digests_of, sweep
 from configdb_sync.configdb.server.paths import Kind
 from configdb_sync.configdb.server.places import ROOT, Place
 from configdb_sync.configdb.server.preconditions import Conditions
@@ -154,7 +155,7 @@ def key_digests(connection: Connection, addresses: Iterable[str | None]) -> dict
         rows = connection.execute(
             select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
         )
-        found.update((row.address, document_of(row.key_digests)) for row in rows)
+        found.update((row.address, digests_of(row.key_digests)) for row in rows)
     # One that is gone was replaced between two statements of a read; the next read sees what came.
     found.update((address, {}) for address in wanted if address not in found)
     return found
@@ -197,41 +198,50 @@ def change(
     if present.version > 0 and content.digest == present.digest:
         return Changed(present.version, present.digest)
     version = present.version + 1
-    store(call.database, connection, content)
-    connection.execute(
-        insert(_VERSIONS),
-        {
-            "document_id": row.id,
-            "kind": kind,
-            "number": version,
-            "content": content.address,
-            "time": writer.time,
-            "author": writer.author,
-            "run": writer.run,
-            "comment": writer.comment,
-        },
-    )
-    connection.execute(_UPDATES[kind], {"row": row.id, "v": version, "d": content.digest, "c": content.address})
+    told = {
+        **columns_of(content),
+        "document_id": row.id,
+        "kind": kind,
+        "number": version,
+        "content": content.address,
+        "time": writer.time,
+        "author": writer.author,
+        "run": writer.run,
+        "comment": writer.comment,
+    }
+    for statement in _WRITES[call.database.dialect, kind]:
+        connection.execute(statement, told)
     if version > call.limits.versions:
         _prune(connection, row.id, kind, version - call.limits.versions)
     return Changed(version, content.digest)
 
 
-def _updates(kind: str) -> Any:
-    return (
+def _writes(dialect: Any, kind: str) -> Sequence[Any]:
+    content = dialect.insert(_CONTENTS).values({column.name: bindparam(column.name) for column in _CONTENTS.c})
+    content = content.on_conflict_do_nothing()
+    version = insert(_VERSIONS).values({column.name: bindparam(column.name) for column in _VERSIONS.c})
+    document = (
         update(_DOCUMENTS)
-        .where(_DOCUMENTS.c.id == bindparam("row", type_=BigInteger))
+        .where(_DOCUMENTS.c.id == bindparam("document_id"))
         .values(
             {
-                f"{kind}_version": bindparam("v"),
-                f"{kind}_digest": bindparam("d"),
-                f"{kind}_content": bindparam("c"),
+                f"{kind}_version": bindparam("number"),
+                f"{kind}_digest": bindparam("digest"),
+                f"{kind}_content": bindparam("content"),
             }
         )
     )
+    if dialect is sqlite:
+        return content, version, document
+    # One way to the server and back instead of three.
+    return (document.add_cte(content.cte("new_content"), version.cte("new_version")),)
 
 
-_UPDATES = {kind: _updates(kind) for kind in ("values", "overrides")}
+_WRITES = {
+    (name, kind): _writes(dialect, kind)
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    for kind in ("values", "overrides")
+}
 
 
 def _lock(database: Database, connection: Connection, place: Place, *, create: bool) -> Any:

@@ -1,0 +1,61 @@
+"""The commands that carry a whole environment from one ConfigDB server to another: dump, load."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import click
+
+from configdb_sync.cli import arguments
+from configdb_sync.cli.options import Session, configdb_options
+from configdb_sync.configdb import changes, dump, dumpfiles
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command("dump")
+@click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For tuning-box 0.1.0, which doesn't list its nodes: a place to read beside the root. Repeat it.",
+)
+@click.argument("folder", type=_FOLDER)
+@configdb_options
+def dump_command(session: Session, *, env: int, levels: tuple[str, ...], folder: Path) -> None:
+    """Write all values and overrides of an environment into FOLDER, which must be new or empty.
+
+    The files hold passwords in clear; they are for their owner alone.
+    """
+    places = [changes.parse_levels([text], functools.partial(session.identity_of, env)) for text in levels]
+    with session.client() as client:
+        source = dump.Source(client, env, places)
+        writer = dumpfiles.Writer(folder)
+        count = 0
+        for stored in source.documents():
+            writer.document(stored)
+            count += 1
+        writer.outline(source.outline)
+    click.echo(f"environment {env}: {count} data sources at their places are in {folder}.")
+
+
+@click.command("load")
+@click.option("--env", type=click.IntRange(min=0), help="Another number for the environment than the dump's.")
+@click.option("--replace", is_flag=True, help="Overwrite what is there already and differs.")
+@arguments.comment_option
+@click.argument("folder", type=_FOLDER)
+@configdb_options
+def load_command(session: Session, *, env: int | None, replace: bool, comment: str | None, folder: Path) -> None:
+    """Write a dump of FOLDER into ConfigDB; the environment is made if it isn't there."""
+    outline, documents = dumpfiles.read(folder)
+    if env is not None:
+        outline = dump.renumbered(outline, env)
+    with session.client(comment=comment) as client:
+        done = dump.Target(client, outline).load(documents, replace=replace)
+    click.echo(f"environment {outline.env}: {done.written} documents written, {done.same} were so already.")
+
+
+COMMANDS = (dump_command, load_command)

@@ -1,0 +1,48 @@
+"""What the embedded server knows beyond the present documents: versions, going back, all overrides (U17)."""
+
+from __future__ import annotations
+
+from configdb_sync.configdb import answers, urls
+from configdb_sync.configdb.calls import Call
+from configdb_sync.configdb.documents import Documents
+from configdb_sync.configdb.faults import UnsupportedError
+from configdb_sync.configdb.model import LevelPath, OverrideNote, ServerKind, Version
+from configdb_sync.errors import MissingError
+from configdb_sync.jsonvalues import Json
+
+
+class Versions(Documents):
+    """The client's calls about what was. All raise ``UnsupportedError`` on a server without versions."""
+
+    def history(self, env: int, levels: LevelPath, definition: int, kind: str) -> list[Version]:
+        """Return the versions that are kept of a document (``kind``: ``values`` or ``overrides``), newest first."""
+        self._need_versions()
+        path = f"{urls.document_path(env, levels, definition, kind)}/history"
+        return self._documented(env, levels, definition, lambda: self._get(path, answers.versions))
+
+    def version(self, env: int, levels: LevelPath, definition: int, kind: str, number: int) -> dict[str, Json]:
+        """Return a document as it was in one version; ``MissingError`` if that isn't kept."""
+        self._need_versions()
+        path = f"{urls.document_path(env, levels, definition, kind)}?version={number}"
+        return self._get(path, answers.document)
+
+    def revert(self, env: int, levels: LevelPath, definition: int, kind: str, number: int) -> None:
+        """Make a document what it was in one version; ``MissingError`` if that isn't kept. Twice is as good as once."""
+        self._need_versions()
+        path = f"{urls.document_path(env, levels, definition, kind)}/history/{number}/revert"
+        self._call(Call("POST", path, b"{}", repeatable=True))
+
+    def overrides_of(self, env: int) -> list[OverrideNote]:
+        """Return all overrides of an environment: where, whose, and which effect each key of them has."""
+        self._need_versions()
+        try:
+            return self._get(f"{urls.environment_path(env)}/overrides", answers.override_notes)
+        except MissingError as error:
+            raise MissingError(f"environment {env} isn't there at {self.base}", request_id=error.request_id) from None
+
+    def _need_versions(self) -> None:
+        if self.server() is not ServerKind.EMBEDDED:
+            raise UnsupportedError(
+                f"{self.base} is {self.server().value}, which keeps no versions and lists no overrides",
+                way_out="use the embedded server; get --overrides --level ... shows those of one place",
+            )

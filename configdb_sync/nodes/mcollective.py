@@ -1,0 +1,164 @@
+"""The nodes of an environment over MCollective, with the agents that Fuel nodes have already (U8, U10)."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from configdb_sync.errors import BusError, NodeError, NodeFileError
+from configdb_sync.mcollective.outcomes import Rpc
+from configdb_sync.nodes import faults
+from configdb_sync.nodes.directory import check_path, checked_place, default_writable
+from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.names import is_plain, natural_key
+from configdb_sync.nodes.remote.agents import Agents
+from configdb_sync.nodes.remote.commands import HIERA, Commands
+from configdb_sync.nodes.remote.limits import Limits
+from configdb_sync.nodes.remote.output import Output
+from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.writing import Writer, forbidden, within
+
+MASTER = "master"
+"""The Fuel Master's own identity on the bus: it is no node."""
+
+_TOGETHER = 8
+"""Nodes that need more than one command are worked on so many at a time: each is held in memory meanwhile."""
+
+
+class MCollectiveNodes:
+    """The nodes on the bus (``Nodes`` of ``nodes.model``).
+
+    ``env``, ``writable``, ``new_mode``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its
+    commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if
+    not all that are ``expected`` have answered before.
+    ``root``: what stands before all paths on nodes (tests). ``token``: eight fresh hexadecimal digits.
+    """
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        *,
+        env: int | None,
+        writable: Sequence[str] | None = None,
+        timeout: float = 60.0,
+        patience: float = 5.0,
+        expected: Collection[str] = (),
+        limits: Limits | None = None,
+        new_mode: int = 0o640,
+        root: str = "",
+        token: Callable[[], str] = lambda: secrets.token_hex(4),
+    ) -> None:
+        self._limits = limits or Limits()
+        self._rpc = rpc
+        self._agents = Agents(rpc, timeout)
+        self._commands = Commands(max(1, round(timeout)), self._limits.file, root)
+        self._writable = tuple(
+            checked_place(path) for path in (default_writable(env) if writable is None else writable)
+        )
+        self._patience = patience
+        self._expected = expected
+        self._new_mode = new_mode
+        self._token = token
+
+    @property
+    def place(self) -> str:
+        """``nodes``: there is one bus for a master, whatever its address."""
+        return "nodes"
+
+    def identities(self) -> Sequence[str]:
+        """Return who answers on the bus, ``2`` before ``10``, without the master, and who is expected.
+
+        Raises ``BusError``, also for nobody.
+        """
+        found = self._rpc.discover(timeout=self._patience, expected=self._expected)
+        # Fuel's identities are numbers; an FQDN that is asked for is found out by the node's facts.
+        asked = [name for name in self._expected if name.isascii() and name.isdigit()]
+        nodes = {name for name in (*found, *asked) if name != MASTER and is_plain(name)}
+        if not nodes:
+            raise BusError(
+                f"no node answers on the bus within {self._patience:g} s",
+                way_out="see that nodes are on, and that mcollective runs on them with the master's psk",
+                phase="discovery",
+            )
+        return sorted(nodes, key=natural_key)
+
+    def read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
+        """Yield the nodes as they answer; all are asked at once, as many as the bus allows."""
+        due = dict.fromkeys(identities)
+        try:
+            for item in self._read(list(due)):
+                del due[item.identity if isinstance(item, NodeRead) else item.node or ""]
+                yield item
+        except BusError as error:
+            # What was read counts; the run goes on with it and names the others.
+            for identity in due:
+                yield NodeError(error.what, way_out=error.way_out, node=identity, phase="read")
+
+    def _read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
+        command = Reading("", self._commands, self._limits).first()
+        further: dict[str, tuple[Reading, str]] = {}
+        for identity, output in self._agents.run_all(command, identities):
+            reading = Reading(identity, self._commands, self._limits)
+            outcome = _take(reading, output)
+            if isinstance(outcome, str):
+                further[identity] = (reading, outcome)
+            else:
+                yield outcome
+            if len(further) == _TOGETHER:
+                yield from self._read_on(further)
+                further = {}
+        yield from self._read_on(further)
+
+    def _read_on(self, readings: dict[str, tuple[Reading, str]]) -> Iterator[NodeRead | NodeError]:
+        while readings:
+            further: dict[str, tuple[Reading, str]] = {}
+            commands = {identity: command for identity, (_, command) in readings.items()}
+            for identity, output in self._agents.run_each(commands):
+                reading = readings[identity][0]
+                outcome = _take(reading, output)
+                if isinstance(outcome, str):
+                    further[identity] = (reading, outcome)
+                else:
+                    yield outcome
+            readings = further
+
+    def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
+        """Replace the file, or create it; see ``Nodes.write`` and ``remote.writing``."""
+        with faults.located(identity, path, "written"), _over_the_bus():
+            check_path(path)
+            if len(content) > self._limits.file:
+                raise NodeFileError(f"would be larger than {self._limits.file} bytes")
+            writer = self._writer(identity)
+            if expected is None:
+                return writer.create(path, content, self._writable, self._new_mode)
+            if not within(expected.target, self._writable):
+                raise forbidden(expected.target, self._writable)
+            return writer.replace(path, content, expected)
+
+    def remove(self, identity: str, expected: NodeFile) -> None:
+        """Take the file away, and with it the folders that were made for it and hold nothing else."""
+        with faults.located(identity, expected.path, "removed"), _over_the_bus():
+            check_path(expected.path)
+            if not within(expected.target, self._writable):
+                raise forbidden(expected.target, self._writable)
+            if expected.target != posixpath.join(HIERA, expected.path):
+                raise NodeFileError(f"leads to {expected.target}; only a file that was created here can be removed")
+            self._writer(identity).remove(expected)
+
+    def _writer(self, identity: str) -> Writer:
+        return Writer(self._agents, self._commands, identity, self._token)
+
+
+def _take(reading: Reading, output: Output | NodeError) -> str | NodeRead | NodeError:
+    return output if isinstance(output, NodeError) else reading.take(output)
+
+
+@contextlib.contextmanager
+def _over_the_bus() -> Iterator[None]:
+    """Make a fault of the bus the file's own: the run goes on with the others."""
+    try:
+        yield
+    except BusError as error:
+        raise NodeFileError(f"can't be written: {error.what}", way_out=error.way_out) from error

@@ -1,0 +1,11 @@
+# Makes ready to replace a file. Arguments: its path, where that leads, its sha256, the temporary folder, its parts.
+path=$1 target=$2 sha256=$3 temporary=$4
+shift 4
+enter
+[ "$(digest "./$name")" = "$sha256" ] || say changed
+links=$(stat -c %h -- "./$name")
+[ "$links" = 1 ] || say linked "$links"
+begin "$@" || say failed
+cp --attributes-only --preserve=all -- "./$name" "./$temporary/new" || drop failed
+chmod 600 -- "./$temporary/new" || drop failed
+say ready

@@ -1,0 +1,135 @@
+"""One run at a time for an environment over all masters of a database: a leased row (``architecture.md``, Lock).
+
+The row is renewed while its run works and expires without it. A run on the same machine that is known to be over (the
+kernel has freed its lock) is not waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from configdb_sync.clock import Clock
+from configdb_sync.database import Database
+from configdb_sync.errors import BusyError, ProductError
+from configdb_sync.sync.lock import busy
+from configdb_sync.sync.tables import LEASES, now_of
+
+LASTS = 60.0
+"""Seconds after which the lease of a run that no longer renews it is free."""
+RENEWED = 15.0
+_POLL = 1.0
+
+
+@dataclass
+class Lease:
+    """The lease of one run on one environment."""
+
+    database: Database
+    environment: int
+    run: str
+    host: str
+    clock: Clock
+    _sure_until: float = 0.0
+    _lost: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def check(self) -> None:
+        """Raise ``BusyError`` if the lease may be another's by now: nothing new may then be begun."""
+        if self._lost or self.clock.monotonic() >= self._sure_until:
+            raise BusyError(
+                f"this run lost its lock on environment {self.environment}: it could not renew it in time",
+                way_out="see that the database can be reached, run again",
+            )
+
+    def take(self, over: Collection[str], wait: float) -> None:
+        """Take the lease; wait at most ``wait`` seconds. ``over`` are runs of this host that are known to be over.
+
+        Raises ``BusyError`` that names the run that holds it.
+        """
+        end = self.clock.monotonic() + wait
+        while True:
+            holder = self._try(over)
+            if holder is None:
+                return
+            left = end - self.clock.monotonic()
+            if left <= 0:
+                raise busy(self.environment, wait, holder)
+            self.clock.sleep(min(_POLL, left))
+
+    def _try(self, over: Collection[str]) -> str | None:
+        began = self.clock.monotonic()
+        here = LEASES.c.environment == self.environment
+
+        def work(connection: Connection) -> str | None:
+            now = now_of(connection, self.clock)
+            mine = {"run": self.run, "host": self.host, "until": now + LASTS}
+            free = sa.or_(LEASES.c.until <= now, sa.and_(LEASES.c.host == self.host, LEASES.c.run.in_(over)))
+            if connection.execute(sa.update(LEASES).where(here, free).values(mine)).rowcount:
+                return None
+            held = connection.execute(sa.select(LEASES.c.run, LEASES.c.host).where(here)).first()
+            if held is not None:
+                return f"run {held.run} on {held.host}"
+            connection.execute(sa.insert(LEASES).values(environment=self.environment, **mine))
+            return None
+
+        try:
+            holder = self.database.write(work)
+        except IntegrityError:
+            holder = "another run"
+        if holder is None:
+            self._sure_until = began + LASTS
+        return holder
+
+    def renew(self) -> None:
+        """Renew it; take note if it is another's by now."""
+        began = self.clock.monotonic()
+
+        def work(connection: Connection) -> int:
+            until = now_of(connection, self.clock) + LASTS
+            return connection.execute(sa.update(LEASES).where(self._mine()).values(until=until)).rowcount
+
+        if self.database.write(work):
+            self._sure_until = began + LASTS
+        else:
+            self._lost = True
+
+    def keep(self) -> None:
+        """Renew it from time to time until it ends; what fails is tried again."""
+        while not self._ended.wait(RENEWED) and not self._lost:
+            try:
+                self.renew()
+            except ProductError:
+                # ``check`` stops the run if this goes on until the lease may have expired.
+                continue
+
+    def release(self) -> None:
+        """Give it back."""
+        self._ended.set()
+        try:
+            self.database.write(lambda connection: connection.execute(sa.delete(LEASES).where(self._mine())))
+        except ProductError:
+            # It expires; the run's own outcome matters more.
+            return
+
+    def _mine(self) -> sa.ColumnElement[bool]:
+        return sa.and_(LEASES.c.environment == self.environment, LEASES.c.run == self.run)
+
+
+@contextmanager
+def leased(lease: Lease, over: Collection[str], wait: float) -> Iterator[Lease]:
+    """Hold the lease; raises as ``Lease.take``."""
+    lease.take(over, wait)
+    keeper = threading.Thread(target=lease.keep, name="lease", daemon=True)
+    keeper.start()
+    try:
+        yield lease
+    finally:
+        lease.release()
+        keeper.join()

@@ -1,0 +1,142 @@
+"""Past runs and the ones at work, as the database tells them (U14, U17)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from configdb_sync.clock import Clock
+from configdb_sync.database import Database
+from configdb_sync.errors import SettingsError
+from configdb_sync.sync.journal import DIED
+from configdb_sync.sync.plan import natural
+from configdb_sync.sync.tables import LEASES, RUN_NODES, RUN_REPORTS, RUNS, now_of
+
+AT_WORK = "AT WORK"
+
+
+@dataclass(frozen=True)
+class PastNode:
+    """What a run did with one node. ``outcome``: ``done`` or ``failed``."""
+
+    node: str
+    outcome: str
+    uploads: int
+    writes: int
+    problems: int
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run. ``outcome`` is an exit code's name, ``AT WORK``, ``DIED`` or ``INTERRUPTED``; counts are None without
+    a report."""
+
+    identity: str
+    environment: int
+    place: str
+    author: str
+    host: str
+    pid: int
+    kind: str
+    stage: str | None
+    started: datetime
+    finished: datetime | None
+    outcome: str
+    exit: int | None
+    nodes: int | None
+    uploads: int | None
+    writes: int | None
+    problems: int | None
+    digest: str | None
+
+
+@dataclass(frozen=True)
+class Alive:
+    """Tells whether a process of this host is there."""
+
+    host: str
+    there: Callable[[int], bool]
+
+    def may_work(self, host: str, pid: int) -> bool:
+        """Tell whether the process may still be at work; of other hosts only their lease tells."""
+        return host != self.host or self.there(pid)
+
+
+class PastRuns:
+    """Reads runs. A run without an end is at work as long as it holds its lease, else it died."""
+
+    def __init__(self, database: Database, clock: Clock, alive: Alive) -> None:
+        self._database = database
+        self._clock = clock
+        self._alive = alive
+
+    def newest(self, environment: int | None = None, limit: int = 20) -> list[PastRun]:
+        """Return the newest runs, of one environment or all, newest first."""
+        query = sa.select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.identity).limit(limit)
+        if environment is not None:
+            query = query.where(RUNS.c.environment == environment)
+        with self._database.reading() as connection:
+            working = self._working(connection)
+            return [self._run(row, working) for row in connection.execute(query)]
+
+    def at_work(self, environment: int) -> PastRun | None:
+        """Return the run that works on the environment now."""
+        query = sa.select(RUNS).where(RUNS.c.environment == environment, RUNS.c.outcome.is_(None))
+        with self._database.reading() as connection:
+            working = self._working(connection)
+            found = [self._run(row, working) for row in connection.execute(query)]
+        return next((run for run in found if run.outcome == AT_WORK), None)
+
+    def find(self, name: str, environment: int | None = None) -> PastRun:
+        """Return the run of that identity or of which it is the beginning; ``last`` is the newest.
+
+        Raises ``SettingsError`` if there is none, or several.
+        """
+        if name == "last":
+            found = self.newest(environment, 1)
+        else:
+            start = name if name.startswith("req-") else f"req-{name}"
+            query = sa.select(RUNS).where(RUNS.c.identity.startswith(start, autoescape=True)).limit(2)
+            with self._database.reading() as connection:
+                working = self._working(connection)
+                found = [self._run(row, working) for row in connection.execute(query)]
+        if len(found) != 1:
+            what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r} is remembered"
+            raise SettingsError(what, way_out="`configdb-sync runs` lists them")
+        return found[0]
+
+    def nodes_of(self, run: str) -> list[PastNode]:
+        """Return what a run did with each node that it was done with."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(RUN_NODES).where(RUN_NODES.c.run == run)).all()
+        found = [PastNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
+        return sorted(found, key=lambda node: natural(node.node))
+
+    def report_of(self, run: str) -> Mapping[str, Any] | None:
+        """Return the report that a run left: ``json``, ``text`` and ``markdown`` of it; None if it left none."""
+        with self._database.reading() as connection:
+            body = connection.execute(sa.select(RUN_REPORTS.c.body).where(RUN_REPORTS.c.run == run)).scalar()
+        if body is None:
+            return None
+        report: dict[str, Any] = json.loads(zlib.decompress(body))
+        return report
+
+    def _working(self, connection: Connection) -> frozenset[str]:
+        now = now_of(connection, self._clock)
+        return frozenset(connection.execute(sa.select(LEASES.c.run).where(LEASES.c.until > now)).scalars())
+
+    def _run(self, row: Row[Any], working: frozenset[str]) -> PastRun:
+        facts = dict(row._mapping)  # noqa: SLF001 SQLAlchemy's own name for it
+        if facts["outcome"] is None:
+            lives = row.identity in working and self._alive.may_work(row.host, row.pid)
+            facts["outcome"] = AT_WORK if lives else DIED
+        for name in ("started", "finished"):
+            facts[name] = None if facts[name] is None else datetime.fromtimestamp(facts[name], UTC)
+        return PastRun(**facts)

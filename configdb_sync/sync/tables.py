@@ -1,0 +1,55 @@
+"""The tables of runs in the product's own database, as queries name them (made by migration 0002)."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from configdb_sync.clock import Clock
+
+RUNS = sa.table(
+    "runs",
+    *(sa.column(name, sa.Text) for name in ("identity", "place", "author", "host", "kind", "stage", "outcome")),
+    *(sa.column(name, sa.Integer) for name in ("environment", "pid", "exit", "nodes", "uploads", "writes", "problems")),
+    sa.column("digest", sa.Text),
+    sa.column("started", sa.Double),
+    sa.column("finished", sa.Double),
+)
+
+RUN_NODES = sa.table(
+    "run_nodes",
+    *(sa.column(name, sa.Text) for name in ("run", "node", "outcome")),
+    *(sa.column(name, sa.Integer) for name in ("uploads", "writes", "problems")),
+)
+
+RUN_REPORTS = sa.table("run_reports", sa.column("run", sa.Text), sa.column("body", sa.LargeBinary))
+
+OPEN_PROBLEMS = sa.table(
+    "open_problems",
+    *(sa.column(name, sa.Text) for name in ("place", "node", "data_source", "what", "run")),
+    *(sa.column(name, sa.Integer) for name in ("environment", "number")),
+)
+
+LEASES = sa.table(
+    "leases",
+    sa.column("environment", sa.Integer),
+    sa.column("run", sa.Text),
+    sa.column("host", sa.Text),
+    sa.column("until", sa.Double),
+)
+
+WITHHELD = sa.table(
+    "withheld",
+    *(sa.column(name, sa.Text) for name in ("digest", "run", "author", "spent")),
+    sa.column("environment", sa.Integer),
+    sa.column("noted", sa.Double),
+    sa.column("approved", sa.Double),
+    sa.column("changes", sa.LargeBinary),
+)
+
+
+def now_of(connection: Connection, clock: Clock) -> float:
+    """Return seconds since the epoch by the clock that all masters share: the database server's where there is one."""
+    if connection.dialect.name == "sqlite":
+        return clock.now().timestamp()
+    return float(connection.execute(sa.select(sa.extract("epoch", sa.func.clock_timestamp()))).scalar_one())

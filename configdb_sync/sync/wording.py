@@ -1,0 +1,67 @@
+"""Small pieces of text that every rendering uses. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from configdb_sync.sync.diff import Change
+from configdb_sync.sync.idle import IdleOverride, Why
+from configdb_sync.sync.plan import NodePlan
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def some(names: Iterable[str]) -> str:
+    """Return names in a row, the first ten of them where they are more."""
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return text that can't break out of its line: whatever isn't printable is escaped; cut at ``limit``."""
+    shown = "".join(character if character.isprintable() else _escaped(character) for character in text)
+    return shown if limit is None or len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def key_text(path: Sequence[str]) -> str:
+    """Return the name of a key: ``nova.debug``; steps that hold dots or odd characters are quoted."""
+    return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)
+
+
+def change_text(change: Change) -> str:
+    """Return one change in one line: ``~ nova.debug: false -> true``."""
+    name = key_text(change.path)
+    if change.before is None:
+        return f"+ {name}: {change.after}"
+    if change.after is None:
+        return f"- {name}: {change.before}"
+    return f"~ {name}: {change.before} -> {change.after}"
+
+
+def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
+    """Return a line for each override without effect, with the nodes on which it has none."""
+    where: dict[IdleOverride, list[str]] = defaultdict(list)
+    for node in nodes:
+        for override in node.idle:
+            where[override].append(node.node)
+    return [
+        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"
+        f" (nodes {some(names)})"
+        for override, names in where.items()
+    ]
+
+
+def _why(why: Why) -> str:
+    return {
+        Why.HIDDEN: "a deeper level has the key too and hides it",
+        Why.EQUAL: "it equals the value that it covers",
+    }[why]

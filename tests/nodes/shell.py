@@ -1,0 +1,129 @@
+"""Nodes that are folders: the very commands that go to nodes, run here by ``sh`` with the folder as ``/``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from configdb_sync.errors import NodeError
+from configdb_sync.mcollective.outcomes import Counts, Failure, Outcome, Reply
+from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.remote.commands import Commands
+from configdb_sync.nodes.remote.limits import Limits
+from configdb_sync.nodes.remote.output import Output
+from configdb_sync.nodes.remote.reading import Reading
+
+SHELL = os.environ.get("CONFIGDB_SYNC_TEST_SHELL", "/bin/sh")
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+MESSAGE_LIMIT = 2_000_000
+
+
+def run(command: str, path: str = PATH) -> Output:
+    """Run a command as the agent does: by ``/bin/sh``, with nothing to read and little of an environment."""
+    done = subprocess.run(
+        [SHELL, "-c", command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        cwd="/tmp",
+        env={"PATH": path, "LC_ALL": "C"},
+    )
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return Output(done.stdout, done.stderr, code)
+
+
+def read(root: Path, limits: Limits | None = None) -> tuple[NodeRead | NodeError, int]:
+    """Read the node at ``root``; return what was read and how many commands that took."""
+    limits = limits or Limits()
+    reading = Reading("46", Commands(root=str(root), file_limit=limits.file), limits)
+    outcome: str | NodeRead | NodeError = reading.first()
+    count = 0
+    while isinstance(outcome, str):
+        count += 1
+        output = run(outcome)
+        assert len(output.stdout) < MESSAGE_LIMIT
+        outcome = reading.take(output)
+    return outcome, count
+
+
+@dataclass
+class ShellRpc:
+    """A bus of one machine. Commands run here; ``uploadfile`` is done here, its faults included.
+
+    ``asked``: what was asked, as agent and inputs. ``fault``: answers a request in the node's place, or
+    None.
+    """
+
+    path: str = PATH
+    fault: Callable[[str, str, Mapping[str, Any]], Outcome | None] | None = None
+    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+
+    def call(
+        self,
+        agent: str,
+        action: str,
+        data: Mapping[str, Any],
+        identities: Sequence[str],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        return self.call_each(agent, action, dict.fromkeys(identities, data), timeout=timeout)
+
+    def call_each(
+        self,
+        agent: str,
+        action: str,
+        requests: Mapping[str, Mapping[str, Any]],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        for identity, data in requests.items():
+            self.asked.append((agent, data))
+            given = None if self.fault is None else self.fault(identity, agent, data)
+            if given is not None:
+                yield given
+            elif agent == "execute_shell_command":
+                output = run(data["cmd"], self.path)
+                yield Reply(identity, {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.code})
+            else:
+                yield upload(identity, data)
+
+    def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
+        return ["master", "46"]
+
+
+def upload(identity: str, data: Mapping[str, Any]) -> Outcome:
+    """Do what the agent ``uploadfile`` does."""
+    path = Path(data["path"])
+    assert len(data["content"]) < MESSAGE_LIMIT
+    if not data["content"].strip(b"\n"):
+        return Failure(identity, 4, "Cannot validate input content: value should match ^.+$")
+    if path.exists() and not data["overwrite"]:
+        return Failure(identity, 1, f"{path} exists")
+    if not path.parent.is_dir():
+        return Failure(identity, 1, f"{path.parent} does not exist")
+    try:
+        path.write_bytes(data["content"])
+    except OSError as error:
+        return Failure(identity, 5, f"{error.strerror} @ io_write - {path}")
+    if os.geteuid() == 0:
+        shutil.chown(path, data["user_owner"], data["group_owner"])
+    path.chmod(int(data["permissions"], 8))
+    return Reply(identity, {"msg": "File was uploaded!"})
+
+
+def slow(folder: Path, program: str, script: str) -> str:
+    """Return a PATH with a ``program`` that first does something else."""
+    place = folder / "bin"
+    place.mkdir(exist_ok=True)
+    (place / program).write_text(f'#!/bin/sh\n{script}\nexec /bin/{program} "$@"\n')
+    (place / program).chmod(0o755)
+    return f"{place}:{PATH}"
