@@ -94,3 +94,15 @@ def test_an_environment_that_nailgun_does_not_have_is_no_run(product: Product, n
     assert result.code == Exit.ENVIRONMENT
     assert "has no environment 6" in result.err
     assert product.changing() == []
+
+
+@pytest.mark.parametrize(("status", "code"), [("ready", Exit.OK), ("deploying", Exit.PARTIAL)])
+def test_nailguns_status_tells_whether_a_failure_stops_the_deployment(
+    product: Product, nailgun: Nailgun, trees: Path, status: str, code: Exit
+) -> None:
+    """U14: nodes that are ready only warn."""
+    nailgun.node("2")["status"] = status
+    (trees / "node-2/etc/hiera/globals.yaml").write_text("a: [")
+    result = product("sync", "--env", 5, "--from", trees, "--nailgun", nailgun.url, "--stage", "main")
+    assert result.code == code, result.out
+    assert ("warning:" in result.out.splitlines()[-1]) == (code is Exit.OK)
