@@ -15,6 +15,7 @@ from configdb_sync.cli.past import approve, runs
 from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.simulate import simulate
 from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
 from configdb_sync.cli.versions import COMMANDS as VERSION_COMMANDS
@@ -32,6 +33,7 @@ for command in (
     plan,
     sync,
     ping,
+    simulate,
     approve,
     runs,
     *VALUE_COMMANDS,

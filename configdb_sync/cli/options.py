@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -183,6 +184,13 @@ class Session:
             return f"{nailgun.address}/api/v1/config"
 
 
+def _sign_log_lines(run: str) -> None:
+    """Put the run's identity into every line that the command logs (``architecture.md``, A run)."""
+    for handler in logging.getLogger().handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.setFormatter(logging.Formatter(f"%(levelname)s {run} %(name)s: %(message)s"))
+
+
 def _user() -> str:
     try:
         return getpass.getuser()
@@ -199,7 +207,9 @@ def settings_options(*names: str) -> Callable[[F], F]:
             flags = {name: kwargs.pop(name) for name in names}
             file = settings_file or os.environ.get("CONFIGDB_SYNC_SETTINGS")
             settings = read_settings(flags, os.environ, Path(file) if file else None)
-            return command(Session(settings), *args, **kwargs)
+            session = Session(settings)
+            _sign_log_lines(session.run)
+            return command(session, *args, **kwargs)
 
         decorated: Any = click.option(
             "--settings",

@@ -103,6 +103,11 @@ class NodeTask:
             except ProductError as error:
                 self._failed_all(error)
                 return
+        try:
+            self._begin_records()
+        except ProductError as error:
+            self._failed_all(error)
+            return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
                 with _Guard(self, document, "upload"), self.run.pace.step("upload"):
@@ -112,6 +117,20 @@ class NodeTask:
             if document.ordered:
                 with _Guard(self, document, "override"):
                     self._override(document)
+
+    def _begin_records(self) -> None:
+        """Say of a node's first upload, before it, that nothing in its files is ours.
+
+        Values without any record would make the next run wonder whether records were lost (U18).
+        """
+        if self.work.fresh and any(document.change for document in self.alive):
+            begun = {
+                document.data_source: Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
+                for document in self.alive
+                if document.file is not None
+            }
+            self._remember(begun)
+            self._tell_configdb()
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)

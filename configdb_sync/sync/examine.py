@@ -78,13 +78,17 @@ class DocumentWork:
 
 @dataclass(frozen=True)
 class NodeWork:
-    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are."""
+    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
+
+    ``fresh``: nothing was ever uploaded of this node.
+    """
 
     plan: NodePlan
     stored: StoredNode | None = None
     documents: tuple[DocumentWork, ...] = ()
     data_sources: tuple[str, ...] = ()
     records: Mapping[str, Record] = field(default_factory=dict, repr=False)
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ class Examiner:
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
-        strange = not own and stored.has_values and not stored.records()
+        unknown = not own and not stored.records()
+        strange = unknown and stored.has_values
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
@@ -158,7 +163,7 @@ class Examiner:
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own)
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, fresh=unknown and not strange)
 
     def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""

@@ -131,11 +131,7 @@ class NailgunExecutor(Executor):
 
 
 class _NailgunTask(NodeTask):
-    def _put(self, document: DocumentWork) -> None:
-        self._mark()
-        super()._put(document)
-
-    def _mark(self) -> None:
+    def _begin_records(self) -> None:
         """Let ConfigDB keep, before anything is uploaded, which documents no node run had a part in."""
         stored = self.work.stored
         if stored is None:

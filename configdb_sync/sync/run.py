@@ -227,13 +227,11 @@ class Run:
     ) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
         """Yield what is read of each node, or at last why no further one is."""
         reads = iter(self.nodes.read(identities))
-        while True:
+        for _ in identities:
             try:
                 pace.check("node")
             except (OutOfTimeError, BusyError) as error:
-                # Said only if there is something left that it keeps from being done.
-                if next(reads, None) is not None:
-                    yield error
+                yield error
                 return
             found = next(reads, None)
             if found is None:

@@ -170,13 +170,39 @@ def test_a_second_override_keeps_the_node_s_own_text() -> None:
     assert three == Rewrite(FILE.replace(b'c: "text"', b"c: 1"), {"c": 'c: "text"'})
 
 
-def test_a_key_that_the_node_wrote_anew_meanwhile_is_equal_in_value() -> None:
-    one = written(FILE, {"a": 2})
-    anew = one.raw.replace(b"a: 2", b"a: {z: 5}")
+def test_what_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
+    one = written(FILE, {"a": 2, "c": 3, "new": 4})
+    anew = one.raw.replace(b"a: 2", b"a: {z: 5} # anew").replace(b"new: 4", b"new: 4 # mine")
     document = Reader().read(anew)
-    result = document.rewritten({**document.values, "c": 4}, one.kept)
-    assert same(dict(Reader().read(result.raw).values), {**document.values, "c": 4})
-    assert b"a: {z: 5}\n" in result.raw
+    own = {**document.values, "c": "text"}
+    two = document.rewritten({**own, "a": 6, "c": 4}, one.kept)
+    assert two.kept == {"a": "a: {z: 5} # anew", "c": 'c: "text"'}
+    three = Reader().read(two.raw).rewritten(own, two.kept)
+    assert three == Rewrite(anew.replace(b"c: 3", b'c: "text"'), {})
+
+
+def test_a_file_that_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
+    for first in (b"{a: 1, b: 2}\n", FILE):
+        one = written(first, {"a": ...} if first is FILE else {"a": 3})
+        assert one.kept == {"": first.decode()}
+        for anew in (b"a: 1 # anew\nb: 2\n", b"{a: 1, b: 2, c: 3}\n", one.raw + b"# anew\n"):
+            document = Reader().read(anew)
+            two = document.rewritten({**document.values, "b": 5}, one.kept)
+            assert Reader().read(two.raw).rewritten(document.values, two.kept) == Rewrite(anew, {})
+
+
+def test_kept_texts_of_before_and_after_a_write_fit_either() -> None:
+    """A record of an unconfirmed write holds the kept texts of both states; the file may be in either."""
+    values = Reader().read(FILE).values
+    changes: list[dict[str, Any]] = [{}, {"a": 2}, {"c": 4}, {"b": ...}, {"a": 2, "new": 1}]
+    for one in changes:
+        first = written(FILE, one)
+        for two in changes:
+            target = {key: value for key, value in {**values, **two}.items() if value is not ...}
+            second = Reader().read(first.raw).rewritten(target, first.kept)
+            for raw in (first.raw, second.raw):
+                back = Reader().read(raw).rewritten(values, {**first.kept, **second.kept})
+                assert back == Rewrite(FILE, {}), (one, two)
 
 
 @pytest.mark.parametrize(
