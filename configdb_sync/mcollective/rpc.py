@@ -37,6 +37,7 @@ class _Call:
     receiver: Receiver
     look_at: float = 0.0
     useless: int = 0
+    sealed: tuple[bytes, str, bytes] | None = field(default=None, repr=False)
 
 
 class BusRpc:
@@ -178,7 +179,7 @@ class BusRpc:
         now = self._clock.monotonic
         while (identity := call.asking.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
-            link.send(target, self._message(call.bodies[identity], call.agent, call.receiver.request_id))
+            link.send(target, self._request(call.bodies[identity], call))
         if call.asking.absent and now() >= call.look_at:
             self._look_for(call.asking.absent, link, call.receiver.ping_id)
             call.look_at = now() + _LOOK
@@ -193,6 +194,13 @@ class BusRpc:
         if message is None or call.useless > _USELESS:
             return [self._missing(identity, call) for identity in call.asking.expired(now())]
         return []
+
+    def _request(self, body: bytes, call: _Call) -> bytes:
+        """Return the request with a body; many nodes are mostly asked the same."""
+        request_id = call.receiver.request_id
+        if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
+            call.sealed = (body, request_id, self._message(body, call.agent, request_id))
+        return call.sealed[2]
 
     def _outcome(self, message: Message, call: _Call) -> Outcome | None:
         found = call.receiver.take(message)

@@ -13,7 +13,7 @@ import pytest
 
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective.envelope import Envelope
-from configdb_sync.mcollective.faults import LostError, MarshalError
+from configdb_sync.mcollective.faults import LoginRefusedError, LostError, MarshalError
 from configdb_sync.mcollective.marshal_writer import dumps
 from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
 from configdb_sync.mcollective.rpc import BusRpc
@@ -168,6 +168,24 @@ def test_what_came_while_the_caller_was_busy_counts() -> None:
             outcomes.append(one)
             time.sleep(0.1)
     assert [type(one) for one in outcomes] == [Reply] * 20
+
+
+def test_b04_a_broker_that_refuses_everybody_while_it_starts_again() -> None:
+    """B04: who was let in before tries again; without that a refused login is final (B03)."""
+
+    def lose(peer: Peer) -> None:
+        peer.welcome()
+        peer.read()
+
+    def refuse(peer: Peer) -> None:
+        peer.read()
+        peer.send("ERROR", {"message": "Bad CONNECT"}, b"Virtual host 'mcollective' access denied")
+
+    with broker(lose, refuse, refuse, answering) as fake:
+        outcomes, _ = ask(fake, "1", "2")
+    assert all(isinstance(one, Reply) for one in outcomes.values())
+    with broker(lose, refuse) as fake, pytest.raises(LoginRefusedError):
+        ask(fake, "1", "2", timeout=0.5)
 
 
 def test_b04_a_broker_that_is_lost_each_time_ends_the_call() -> None:
