@@ -170,6 +170,20 @@ def test_what_came_while_the_caller_was_busy_counts() -> None:
     assert [type(one) for one in outcomes] == [Reply] * 20
 
 
+def test_b04_losses_count_while_nothing_is_gained() -> None:
+    """A call whose connection is lost after each answer gets to its end all the same."""
+
+    def one(peer: Peer) -> None:
+        peer.welcome()
+        peer.answer(next(peer.calls(*names)))
+
+    names = [str(number) for number in range(8)]
+    with broker(one) as fake:
+        outcomes, counts = ask(fake, *names, losses=3)
+    assert all(isinstance(outcome, Reply) for outcome in outcomes.values())
+    assert counts.lost >= 7
+
+
 def test_b04_a_broker_that_refuses_everybody_while_it_starts_again() -> None:
     """B04: who was let in before tries again; without that a refused login is final (B03)."""
 
@@ -530,6 +544,8 @@ def test_a_request_beyond_the_limit_is_refused_before_anything_is_sent() -> None
         assert error.value.node == "2"
         with pytest.raises(MarshalError):
             rpc.call("a", "b", {"x": 1.5}, ["1"], timeout=5)
+        with BusRpc(fake.settings(base64=True)) as other, pytest.raises(MarshalError, match="a request of 42"):
+            other.call("a", "b", {"content": b"x" * 3_200_000}, ["1"], timeout=5)
     assert fake.connections == 0
 
 
