@@ -120,7 +120,7 @@ class BusRpc:
         deadline = self._clock.monotonic() + timeout
         while not due or not due <= receiver.answered:
             message = link.receive(max(0.0, deadline - self._clock.monotonic()))
-            if message is None:
+            if message is None or self._clock.monotonic() > deadline + _GRACE:
                 return
             found = receiver.take(message)
             if found is not None and not envelope.is_pong(found.body):
@@ -132,10 +132,9 @@ class BusRpc:
         for identity, body in bodies.items():
             connector.directed(identity, connector.replies(""))
             size = len(body) * 4 // 3 if self._settings.base64 else len(body)
-            if size > self._settings.bounds.request:
-                raise MarshalError(
-                    f"a request of {size} bytes, more than {self._settings.bounds.request}", node=identity
-                )
+            limit = self._settings.bounds.request
+            if size > limit:
+                raise MarshalError(f"a request of {size} bytes, more than {limit}", node=identity)
         return self._outcomes(agent, bodies, timeout, repeatable)
 
     def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:

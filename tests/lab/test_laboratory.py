@@ -338,3 +338,23 @@ def test_ping_names_who_is_missing(laboratory: Laboratory) -> None:
     )
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout) == {"answered": ["1", "2", "3", "4"], "missing": ["99"]}
+
+
+def test_tls_as_the_masters_settings_say(laboratory: Laboratory, tmp_path: Path) -> None:
+    """U12: verified with the CA that they name; without verification only where they say so, and then aloud."""
+    plain = laboratory.config.read_text()
+    secure = plain.replace(f".port = {laboratory.broker.stomp}", f".port = {laboratory.broker.tls}")
+    secure += "\nplugin.rabbitmq.pool.1.ssl = 1\n"
+    told = {
+        "ca": (f"plugin.rabbitmq.pool.1.ssl.ca = {laboratory.broker.authority.certificate}\n", 0, "4 nodes answered"),
+        "none": ("", 8, "isn't trusted"),
+        "fallback": ("plugin.rabbitmq.pool.1.ssl.fallback = 1\n", 0, "TLS without verification"),
+    }
+    for name, (lines, code, said) in told.items():
+        file = tmp_path / f"{name}.cfg"
+        file.write_text(secure + lines)
+        done = subprocess.run(
+            [*PING, str(file), "--node", ",".join(ALL)], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert laboratory.psk not in done.stderr

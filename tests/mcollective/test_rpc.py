@@ -145,11 +145,13 @@ def test_a_flood_of_other_messages_is_no_excuse() -> None:
         peer.welcome()
         one = next(peer.requests())
         while True:
-            peer.answer(one, sender="77")
+            peer.answer(one, sender="77", body=dumps("pong"))
 
     start = time.monotonic()
     with broker(flood) as fake:
         outcomes, _ = ask(fake, "1", timeout=0.5)
+        with BusRpc(fake.settings()) as rpc:
+            assert rpc.discover(timeout=0.5, expected=["1"]) == ["77"]
     assert time.monotonic() - start < 10
     assert isinstance(outcomes["1"], Missing)
 
