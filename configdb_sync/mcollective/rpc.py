@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -51,6 +52,7 @@ class BusRpc:
         self._new_id = new_id
         self._pool = Pool(settings, self._clock, new_id)
         self.counts = Counts()
+        self._lock = threading.Lock()
         for warning in settings.warnings:
             _log.warning("%s", warning)
 
@@ -63,6 +65,10 @@ class BusRpc:
     def close(self) -> None:
         """Close the connections that no call uses."""
         self._pool.close()
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            setattr(self.counts, name, getattr(self.counts, name) + 1)
 
     def call(
         self,
@@ -94,7 +100,7 @@ class BusRpc:
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """See ``outcomes.Rpc``."""
-        receiver = Receiver(self._settings.signer, self._settings.base64, (), self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, (), self._count)
         due = set(expected)
         for attempt in range(self._settings.bounds.losses + 1):
             link = self._pool.lend()
@@ -102,7 +108,7 @@ class BusRpc:
                 self._collect(link, receiver, due, timeout)
             except LostError as error:
                 link.close()
-                self.counts.lost += 1
+                self._count("lost")
                 if error.lasting or attempt == self._settings.bounds.losses:
                     raise
             except BaseException:
@@ -125,7 +131,7 @@ class BusRpc:
             found = receiver.take(message)
             if found is not None and not envelope.is_pong(found.body):
                 receiver.answered.discard(found.sender)
-                self.counts.unreadable += 1
+                self._count("unreadable")
 
     def _call(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         connector = self._settings.connector
@@ -139,7 +145,7 @@ class BusRpc:
 
     def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         asking = Asking(bodies, self._settings.bounds.window, timeout)
-        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self._count)
         call = _Call(agent, bodies, timeout, asking, receiver)
         link: Link | None = None
         losses = 0
@@ -157,7 +163,7 @@ class BusRpc:
                     losses += 1
                     if error.lasting:
                         raise _given_up(error, asking.due, losses) from error
-                    self.counts.lost += 1
+                    self._count("lost")
                     if not repeatable:
                         hint = "the connection was lost after the node had been asked: it may have done it"
                         yield from [Missing(identity, hint) for identity in asking.give_up()]
@@ -213,7 +219,7 @@ class BusRpc:
             call.asking.came(found.sender)
             return None
         if not call.asking.answered(found.sender):
-            self.counts.late += 1
+            self._count("late")
             return None
         return _read(found)
 
