@@ -155,7 +155,8 @@ def test_many_nodes_of_which_some_are_silent(lab: Laboratory) -> None:
 
 
 def test_the_main_job_on_simulated_nodes(lab: Laboratory, product: Product) -> None:
-    over = ("--from", "mcollective", "--mco-config", lab.config, "--env", ENVIRONMENT)
+    names = ",".join(str(number) for number in range(1, 21))
+    over = ("--from", "mcollective", "--mco-config", lab.config, "--env", ENVIRONMENT, "--node", names)
     with simulated(lab, 20) as there:
         assert product("sync", *over).code == 0
         where = ("--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=7")
