@@ -3,7 +3,9 @@
 import hashlib
 import os
 import random
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -361,17 +363,26 @@ def test_what_is_missing_on_a_node_is_said(tmp_path: Path) -> None:
     assert "its settings files can't be read" in str(found)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_cant_be_listed_and_a_file_that_cant_be_read(tmp_path: Path) -> None:
-    node = make_node(tmp_path)
-    (node / "etc/hiera/closed").mkdir(mode=0)
-    (node / "etc/hiera/secret.yaml").write_text("x: 1\n")
-    (node / "etc/hiera/secret.yaml").chmod(0)
-    found = read(node, commands=2)
-    assert whats(found) == {
-        "closed/": "can't be listed",
-        "secret.yaml": "can't be read: Permission denied",
-    }
+def test_a_folder_that_cant_be_listed_and_a_file_that_cant_be_read() -> None:
+    prefix = () if os.geteuid() else ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    top = Path(tempfile.mkdtemp(prefix="configdb-sync-"))
+    try:
+        top.chmod(0o755)
+        node = make_node(top)
+        (node / "etc/hiera/closed").mkdir(mode=0)
+        (node / "etc/hiera/secret.yaml").write_text("x: 1\n")
+        (node / "etc/hiera/secret.yaml").chmod(0)
+        found, commands = shell.read(node, prefix=prefix)
+        assert isinstance(found, NodeRead)
+        assert commands == 2
+        assert whats(found) == {
+            "closed/": "can't be listed",
+            "secret.yaml": "can't be read: Permission denied",
+        }
+        assert list(found.files) == ["astute.yaml"]
+    finally:
+        (node / "etc/hiera/closed").chmod(0o700)
+        shutil.rmtree(top)
 
 
 def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> None:
