@@ -70,6 +70,28 @@ def test_any_stream_is_a_listing_or_an_error(content: bytes, contents: bool) -> 
         assert hashlib.sha256(text).hexdigest() == found.digests[path]
 
 
+def test_a_node_that_makes_up_links_for_ever_is_asked_no_more_than_so_often() -> None:
+    reading = Reading("46", Commands(), Limits(requests=10))
+    outcome: object = reading.first()
+    for number in range(20):
+        link = b"/etc/hiera/l%d" % number
+        content = b"".join(RECORDS[:5]) + b"f d 755 0 0 1 1.5 1 9%d %s\0t %s\0/x\n.\0end" % (number, link, link)
+        outcome = reading.take(Output(printed(content), b"", 0))
+        if not isinstance(outcome, str):
+            break
+    assert number < 12
+    assert isinstance(outcome, NodeRead)
+    assert list(outcome.faults)[-1].startswith("l")
+
+
+def test_an_answer_that_tells_no_folder_is_no_files() -> None:
+    reading = Reading("46", Commands())
+    content = b"".join([RECORDS[0], *RECORDS[4:6], RECORDS[13], b"end"])
+    outcome = reading.take(Output(printed(content), b"", 0))
+    assert isinstance(outcome, NodeRead)
+    assert (dict(outcome.files), len(outcome.faults)) == ({}, 1)
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(streams, believable), min_size=1, max_size=4), st.binary(max_size=30), st.integers(0, 255))
 def test_a_reading_comes_to_an_end_whatever_is_printed(answers: list[bytes], stderr: bytes, code: int) -> None:

@@ -133,8 +133,8 @@ class Reading:
             return f"lies more than {self.limits.depth} folders deep"
         if linked and state.inode in {above.inode for above in self._above(path)}:
             return "is a link to a folder that it lies in"
-        if linked and self._entries > self.limits.entries:
-            return f"would be one too many: there are more than {self.limits.entries} entries"
+        if linked and (self._entries > self.limits.entries or self._requests >= self.limits.requests):
+            return "was not listed: there is too much in the node's folders"
         return None
 
     def _above(self, path: bytes) -> list[Entry]:
@@ -184,8 +184,8 @@ class Reading:
         if path in listing.targets:
             found = listing.targets[path]
         else:
-            folder = next(above for above in _folders_of(path) if above in listing.targets)
-            found = listing.targets[folder].rstrip(b"/") + path[len(folder) :]
+            folder = next((above for above in _folders_of(path) if listing.targets.get(above)), path)
+            found = listing.targets.get(folder, b"").rstrip(b"/") + path[len(folder) :]
         return _text(found).removeprefix(self.commands.root) if found else ""
 
     def _add(self, inside: str, state: Entry, content: bytes, digest: str) -> None:
