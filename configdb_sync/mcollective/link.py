@@ -20,6 +20,7 @@ from configdb_sync.mcollective.values import printable
 WAY_OUT = "see that the broker runs; --mco-connect-limit and --mco-attempts say how long and how often it is tried"
 _BEATS = 2.5
 _SLICE = 1.0
+_LASTING = re.compile(r"not_found|access_refused|precondition_failed|not_allowed", flags=re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ class Link:
     def _complaint(self) -> LostError:
         assert self._inbox.error is not None
         text = self._text(self._inbox.error)
-        return LostError(f"the broker ended the connection: {text}", text=text)
+        lasting = _LASTING.search(text) is not None
+        return LostError(f"the broker ended the connection: {text}", text=text, lasting=lasting)
 
     def _text(self, frame: Frame) -> str:
         parts = [str(frame.headers.get("message", "")), printable(frame.body or b"")]
@@ -186,7 +188,9 @@ class Link:
             # The broker gave its reason just before it hung up.
             error = self._complaint()
         what = error.what if str(self.host) in error.what else f"the broker {self.host} was lost: {error.what}"
-        return LostError(self._hidden(what), way_out="see the broker's log", phase="call", text=error.text)
+        return LostError(
+            self._hidden(what), way_out="see the broker's log", phase="call", text=error.text, lasting=error.lasting
+        )
 
 
 def _silence(heart_beat: str, asked: int) -> float:

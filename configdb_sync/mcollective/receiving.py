@@ -36,13 +36,18 @@ def decode(raw: bytes, *, wrapped: bool) -> bytes:
 
 @dataclass
 class Receiver:
-    """Sorts the messages of one call. ``notes``: by identity, what came in its name and doesn't count."""
+    """Sorts the messages of one call.
+
+    ``ping_id``: of requests that only ask who is there, answers to which are all returned. ``notes``: by identity,
+    what came in its name and doesn't count.
+    """
 
     signer: Signer
     wrapped: bool
     asked: Collection[str]
     counts: Counts
     request_id: str = ""
+    ping_id: str = ""
     answered: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
 
@@ -60,6 +65,8 @@ class Receiver:
             self.counts.unreadable += 1
             self._note(message, error)
             return None
+        if found.request_id == self.ping_id:
+            return found
         if found.request_id != self.request_id:
             self.counts.late += 1
         elif self.asked and found.sender not in self.asked:

@@ -12,7 +12,7 @@ from configdb_sync.errors import BusError
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.asking import Asking
 from configdb_sync.mcollective.faults import LostError, MarshalError, UnreadableError
-from configdb_sync.mcollective.link import Link
+from configdb_sync.mcollective.link import Link, Message
 from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
 from configdb_sync.mcollective.pool import Pool
 from configdb_sync.mcollective.receiving import Receiver, encode
@@ -22,15 +22,21 @@ from configdb_sync.mcollective.values import Value
 _log = logging.getLogger(__name__)
 _DISCOVERY = "discovery"
 _SHOWN = 5
+_LOOK = 1.0
+_GRACE = 0.1
+_USELESS = 1000
+_NAMED = 200
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Call:
     agent: str
     bodies: Mapping[str, bytes] = field(repr=False)
     timeout: float
     asking: Asking
     receiver: Receiver
+    look_at: float = 0.0
+    useless: int = 0
 
 
 class BusRpc:
@@ -93,10 +99,10 @@ class BusRpc:
             link = self._pool.lend()
             try:
                 self._collect(link, receiver, due, timeout)
-            except LostError:
+            except LostError as error:
                 link.close()
                 self.counts.lost += 1
-                if attempt == self._settings.bounds.losses:
+                if error.lasting or attempt == self._settings.bounds.losses:
                     raise
             except BaseException:
                 link.close()
@@ -139,8 +145,8 @@ class BusRpc:
         try:
             while asking.open:
                 if link is None:
-                    link = self._pool.lend()
-                    receiver.request_id = self._new_id()
+                    link = self._pool.lend(timeout if losses else 0.0)
+                    receiver.request_id, receiver.ping_id = self._new_id(), self._new_id()
                 try:
                     outcomes = self._step(link, call)
                 except LostError as error:
@@ -148,11 +154,14 @@ class BusRpc:
                     link.close()
                     link = None
                     losses += 1
+                    if error.lasting:
+                        raise _given_up(error, asking.due, losses) from error
                     self.counts.lost += 1
                     if not repeatable:
                         hint = "the connection was lost after the node had been asked: it may have done it"
                         yield from [Missing(identity, hint) for identity in asking.give_up()]
-                    asking.again()
+                    asking.lose_sight(self._clock.monotonic())
+                    call.look_at = 0.0
                     if losses > self._settings.bounds.losses and asking.open:
                         raise _given_up(error, asking.due, losses) from error
                     continue
@@ -170,20 +179,42 @@ class BusRpc:
         while (identity := call.asking.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
             link.send(target, self._message(call.bodies[identity], call.agent, call.receiver.request_id))
-        message = link.receive(call.asking.wait(now()))
-        if message is None:
+        if call.asking.absent and now() >= call.look_at:
+            self._look_for(call.asking.absent, link, call.receiver.ping_id)
+            call.look_at = now() + _LOOK
+        wait = call.asking.wait(now())
+        # What came while the caller was busy still counts, though its time is over.
+        message = link.receive(max(_GRACE, min(wait, _LOOK) if call.asking.absent else wait))
+        outcome = None if message is None else self._outcome(message, call)
+        if outcome is not None:
+            call.useless = 0
+            return [outcome]
+        call.useless += wait <= 0
+        if message is None or call.useless > _USELESS:
             return [self._missing(identity, call) for identity in call.asking.expired(now())]
+        return []
+
+    def _outcome(self, message: Message, call: _Call) -> Outcome | None:
         found = call.receiver.take(message)
         if found is None:
-            return []
+            return None
+        if found.request_id == call.receiver.ping_id:
+            call.asking.came(found.sender)
+            return None
         if not call.asking.answered(found.sender):
             self.counts.late += 1
-            return []
-        return [_outcome(found)]
+            return None
+        return _read(found)
 
-    def _message(self, body: bytes, agent: str, request_id: str) -> bytes:
+    def _look_for(self, absent: list[str], link: Link, ping_id: str) -> None:
+        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
+        only = absent if len(absent) <= _NAMED else ()
+        link.send(target, self._message(envelope.ping(), _DISCOVERY, ping_id, only))
+
+    def _message(self, body: bytes, agent: str, request_id: str, only: Sequence[str] = ()) -> bytes:
         now = int(self._clock.now().timestamp())
-        raw = envelope.request(self._settings.signer, body=body, agent=agent, request_id=request_id, now=now)
+        signer = self._settings.signer
+        raw = envelope.request(signer, body=body, agent=agent, request_id=request_id, now=now, only=only)
         return encode(raw, wrapped=self._settings.base64)
 
     def _missing(self, identity: str, call: _Call) -> Missing:
@@ -198,7 +229,7 @@ class BusRpc:
         )
 
 
-def _outcome(found: envelope.Envelope) -> Outcome:
+def _read(found: envelope.Envelope) -> Outcome:
     try:
         answer = envelope.read_rpc_reply(found.body)
     except UnreadableError as error:
@@ -210,8 +241,12 @@ def _outcome(found: envelope.Envelope) -> Outcome:
 
 def _given_up(error: LostError, due: list[str], losses: int) -> BusError:
     names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
-    what = f"{error.what}; given up after {losses} lost connections, no answer from {len(due)} nodes: {names}"
-    return LostError(what, way_out=error.way_out, phase="call", text=error.text)
+    what = f"{error.what}; given up after losing {_connections(losses)}, no answer from {len(due)} nodes: {names}"
+    return LostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
+
+
+def _connections(count: int) -> str:
+    return f"{count} connections" if count > 1 else "the connection"
 
 
 def _natural(identity: str) -> tuple[bool, int, str]:

@@ -42,7 +42,7 @@ class Executor:
 
         Raises what concerns the whole run (``Health``).
         """
-        task = _NodeTask(self, work)
+        task = NodeTask(self, work)
         task.upload()
         task.verify()
         task.write()
@@ -64,7 +64,7 @@ _BLANK = Record(values=EMPTY_DIGEST, files=(None,))
 
 
 @dataclass
-class _NodeTask:
+class NodeTask:
     """One node's way through the steps; a document that fails in one takes no part in the next."""
 
     run: Executor
@@ -84,6 +84,7 @@ class _NodeTask:
 
     @property
     def node(self) -> str:
+        """The node's identity."""
         return self.work.plan.node
 
     @property
@@ -102,6 +103,11 @@ class _NodeTask:
             except ProductError as error:
                 self._failed_all(error)
                 return
+        try:
+            self._begin_records()
+        except ProductError as error:
+            self._failed_all(error)
+            return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
                 with _Guard(self, document, "upload"), self.run.pace.step("upload"):
@@ -111,6 +117,20 @@ class _NodeTask:
             if document.ordered:
                 with _Guard(self, document, "override"):
                     self._override(document)
+
+    def _begin_records(self) -> None:
+        """Say of a node's first upload, before it, that nothing in its files is ours.
+
+        Values without any record would make the next run wonder whether records were lost (U18).
+        """
+        if self.work.fresh and any(document.change for document in self.alive):
+            begun = {
+                document.data_source: Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
+                for document in self.alive
+                if document.file is not None
+            }
+            self._remember(begun)
+            self._tell_configdb()
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
@@ -289,7 +309,7 @@ class _NodeTask:
 class _Guard:
     """Runs one step of one document; a failure stays that document's own."""
 
-    def __init__(self, task: _NodeTask, document: DocumentWork, phase: str) -> None:
+    def __init__(self, task: NodeTask, document: DocumentWork, phase: str) -> None:
         self._task = task
         self._document = document
         self._phase = phase

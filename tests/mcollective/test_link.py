@@ -336,13 +336,27 @@ def test_an_error_of_the_broker_ends_the_call_with_its_words() -> None:
     def complain(peer: Peer) -> None:
         peer.welcome()
         peer.read()
-        peer.send("ERROR", {"message": "not_found"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
+        peer.send("ERROR", {"message": "internal_error"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
 
     with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(LostError) as error:
         ask(rpc, "1", "2")
-    assert "not_found: no exchange 'x' ***\\x1b[0m" in str(error.value)
-    assert "given up after 2 lost connections, no answer from 2 nodes: 1, 2" in str(error.value)
+    assert "internal_error: no exchange 'x' ***\\x1b[0m" in str(error.value)
+    assert "given up after losing 2 connections, no answer from 2 nodes: 1, 2" in str(error.value)
     assert PSK not in repr(error.value)
+
+
+def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
+    def complain(peer: Peer) -> None:
+        peer.welcome()
+        peer.read()
+        peer.send("ERROR", {"message": "not_found"}, b"NOT_FOUND - no exchange 'x' in vhost '/'\n")
+
+    with broker(complain) as fake, BusRpc(fake.settings()) as rpc:
+        with pytest.raises(LostError, match="after losing the connection"):
+            ask(rpc)
+        with pytest.raises(LostError, match="NOT_FOUND"):
+            rpc.discover(timeout=5)
+        assert fake.connections == 2
 
 
 def test_nothing_of_a_connection_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -93,7 +93,7 @@ def test_b04_a_lost_connection_is_made_anew_and_only_the_unanswered_are_asked_ag
     def serve(peer: Peer) -> None:
         peer.welcome()
         old = asked[0][0][1]
-        for one in peer.requests():
+        for one in peer.calls("1", "2", "3"):
             asked[1].append((one.identity, one.request.request_id))
             peer.answer(one, request_id=old, data={"n": "old"})
             peer.answer(one)
@@ -106,6 +106,68 @@ def test_b04_a_lost_connection_is_made_anew_and_only_the_unanswered_are_asked_ag
     # The last of the old replies comes after the call's end.
     assert counts.lost == 1
     assert counts.late >= 1
+
+
+def test_b04_nodes_are_asked_again_when_they_are_back() -> None:
+    """B04: a broker drops what is sent to a node that has not found back to it yet."""
+    asked = []
+
+    def lose(peer: Peer) -> None:
+        peer.welcome()
+        requests = peer.requests()
+        for _ in range(3):
+            next(requests)
+
+    def serve(peer: Peer) -> None:
+        peer.welcome()
+        pings = 0
+        for one in peer.requests():
+            if one.ping:
+                pings += 1
+                assert sorted(one.request.filters["identity"]) == ["1", "2", "3"][pings - 1 :]
+                peer.answer(one, sender=str(pings), body=dumps("pong")) if pings < 3 else None
+            else:
+                asked.append((pings, one.identity))
+                peer.answer(one)
+
+    with broker(lose, serve) as fake:
+        outcomes, _ = ask(fake, "1", "2", "3", timeout=3)
+    assert asked == [(1, "1"), (2, "2")]
+    assert isinstance(outcomes["1"], Reply)
+    assert isinstance(outcomes["2"], Reply)
+    assert isinstance(outcomes["3"], Missing)
+
+
+def test_a_flood_of_other_messages_is_no_excuse() -> None:
+    """A call ends though messages that don't count come without end."""
+
+    def flood(peer: Peer) -> None:
+        peer.welcome()
+        one = next(peer.requests())
+        while True:
+            peer.answer(one, sender="77")
+
+    start = time.monotonic()
+    with broker(flood) as fake:
+        outcomes, _ = ask(fake, "1", timeout=0.5)
+    assert time.monotonic() - start < 10
+    assert isinstance(outcomes["1"], Missing)
+
+
+def test_what_came_while_the_caller_was_busy_counts() -> None:
+    """The time of a node is over only when nothing of it has come."""
+
+    def much(peer: Peer) -> None:
+        peer.welcome()
+        for one in peer.requests():
+            peer.answer(one, data={"stdout": b"x" * 1_000_000})
+
+    with broker(much) as fake, BusRpc(fake.settings()) as rpc:
+        outcomes = []
+        for one in rpc.call("a", "b", {}, [str(number) for number in range(20)], timeout=1):
+            outcomes.append(one)
+            time.sleep(0.1)
+    assert [type(one) for one in outcomes] == [Reply] * 20
 
 
 def test_b04_a_broker_that_is_lost_each_time_ends_the_call() -> None:
@@ -123,8 +185,8 @@ def test_what_must_not_be_done_twice_is_not_asked_again() -> None:
     def lose(peer: Peer) -> None:
         peer.welcome()
         requests = peer.requests()
-        peer.answer(next(requests))
-        next(requests)
+        first, _ = next(requests), next(requests)
+        peer.answer(first)
 
     with broker(lose, answering) as fake, BusRpc(fake.settings(window=2)) as rpc:
         outcomes = {

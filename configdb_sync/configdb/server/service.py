@@ -9,15 +9,19 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gunicorn.app.base import BaseApplication
 
 from configdb_sync.configdb.server.access import Access, OpenAccess
 from configdb_sync.configdb.server.app import Application, create_app
 from configdb_sync.configdb.server.call import Limits
+from configdb_sync.configdb.server.keystone import Guard, guarded
 from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.errors import SettingsError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +56,7 @@ class Service:
     """All that a server process needs to be told. ``certificate`` and ``key`` are PEM files, both or none."""
 
     listen: Listen
-    access: Access
+    access: Access | Guard
     database_url: str
     certificate: Path | None = None
     key: Path | None = None
@@ -113,6 +117,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, service: Service, announce: Callable[[str], None]) -> None:
         self._service = service
         self._announce = announce
+        self._application: Application | None = None  # a worker's own
         super().__init__()
 
     def load_config(self) -> None:
@@ -130,6 +135,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "proc_name": "configdb",
             "umask": 0o077,
             "when_ready": self._ready,
+            "worker_exit": self._done,
         }
         if service.certificate is not None:
             settings.update(certfile=str(service.certificate), keyfile=str(service.key))
@@ -139,11 +145,17 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         for name, value in settings.items():
             self.cfg.set(name, value)
 
-    def load(self) -> Application:
+    def load(self) -> WSGIApplication:
         service = self._service
-        return create_app(
-            service.database_url, access=service.access, limits=service.limits, connections=service.threads
+        access = service.access.access if isinstance(service.access, Guard) else service.access
+        self._application = application = create_app(
+            service.database_url, access=access, limits=service.limits, connections=service.threads
         )
+        return guarded(application, service.access) if isinstance(service.access, Guard) else application
+
+    def _done(self, _arbiter: Any, _worker: Any) -> None:
+        if self._application is not None:
+            self._application.close()
 
     def _ready(self, arbiter: Any) -> None:
         scheme = "http" if self._service.certificate is None else "https"
