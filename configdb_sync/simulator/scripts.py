@@ -104,16 +104,15 @@ def _bytes(text: str) -> bytes:
 
 
 def _stream(tree: Tree, arguments: Sequence[str]) -> bytes:
-    large, folders = int(arguments[0]), arguments[2:]
+    large, contents, folders = int(arguments[0]), arguments[2] == "cat", arguments[3:]
     found = [b"configdb-sync 1\0"]
     names: list[str] = []
     for folder in folders:
         real = tree.real(folder)
-        here = f"{real}\n." if real and isinstance(tree.find(folder), Folder) else ""
+        here = real if real and isinstance(tree.find(folder), Folder) else ""
         found.append(_bytes(f"t {folder}\0{here}\0"))
         names += _walk(tree, folder, 0)
-    if names:
-        _entries(tree, names, large, found)
+    _entries(tree, names, large, found, contents=contents)
     return b"".join(found) + b"end"
 
 
@@ -130,33 +129,30 @@ def _walk(tree: Tree, path: str, depth: int) -> list[str]:
     return found
 
 
-def _entries(tree: Tree, names: list[str], large: int, found: list[bytes]) -> None:
-    kept = []
+def _entries(tree: Tree, names: list[str], large: int, found: list[bytes], *, contents: bool) -> None:
+    hashed: list[tuple[str, bytes]] = []
     for name in names:
-        entry = tree.look(name)
-        if isinstance(entry, File) and len(entry.content) > large:
+        entry, linked = tree.find(name), isinstance(tree.look(name), Link)
+        if linked:
+            real = tree.real(name)
+            found.append(_bytes(f"t {name}\0" + (f"{real}\n.\0" if real else "\0")))
+        if isinstance(entry, File) and len(entry.content) > large and not linked:
             found.append(_bytes(f"x {name}\0"))
-        else:
-            kept.append(name)
-    for name in kept:
+            continue
         state = _state(tree, name)
         if state:
             found.append(_bytes(f"f {state} {name}\0"))
-    hashed: list[tuple[str, bytes]] = []
-    for name in kept:
-        if isinstance(tree.look(name), Link):
-            real = tree.real(name)
-            found.append(_bytes(f"t {name}\0" + (f"{real}\n.\0" if real else "\0")))
-        entry = tree.find(name)
         if name.endswith(_YAML) and isinstance(entry, File) and len(entry.content) <= large:
             hashed.append((name, entry.content))
+    if not hashed:
+        return
     found.append(b"s\0")
     for name, content in hashed:
         escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
         start = "\\" if escaped != name else ""
         found.append(_bytes(f"{start}{hashlib.sha256(content).hexdigest()} *{escaped}\n"))
     found.append(b"\n")
-    found += [content for _, content in hashed]
+    found += [content for _, content in hashed] if contents else []
 
 
 def _state(tree: Tree, path: str) -> str:
@@ -166,7 +162,7 @@ def _state(tree: Tree, path: str) -> str:
     elif isinstance(entry, Folder):
         size, kind = 4096, "d"
     else:
-        return "l 777 0 0 10 0.0 1 0" if tree.real(path) else ""
+        return ""
     return f"{kind} {entry.mode:o} {entry.owner} {entry.group} {size} {entry.time}.0 1 {entry.inode}"
 
 
