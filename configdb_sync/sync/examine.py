@@ -197,10 +197,13 @@ class Examiner:
             self.options.accept,
         )
         above, overrides = stored.above(name), stored.overrides(name)
-        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        ordered: Mapping[str, Json] = {}
+        if self.catalog.orders:
+            beneath = merge_levels([*above, (meant.values, overrides)])
+            ordered = given(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
-        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        levels = [*above, (meant.values, overrides)]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
