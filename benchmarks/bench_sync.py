@@ -17,6 +17,7 @@ import yaml
 from benchmarks.measure import Measure, run
 from benchmarks.serving import COMMAND, serving
 from benchmarks.trees import write_environment
+from tests.peers import tuning_box
 
 ENV = 5
 PARALLEL = "4"
@@ -37,6 +38,9 @@ def measure(full: bool) -> Iterator[Measure]:
         yield from _second_sync(Path(name), 50 if full else 10, 3 if full else 1)
     with tempfile.TemporaryDirectory() as name:
         yield from _large(Path(name), 200 if full else 20)
+    if tuning_box.unavailable() is None:
+        with tempfile.TemporaryDirectory() as name:
+            yield _other_server(Path(name), 50 if full else 4)
 
 
 def _sync(trees: Path, state: Path, *more: str) -> tuple[str, ...]:
@@ -80,6 +84,23 @@ def _second_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
         ratios.append(min(_seconds(*arguments) for _ in range(3)) / first)
     name = f"second sync of {nodes} nodes, nothing changed / first (embedded)"
     yield Measure(name, statistics.median(ratios), "", 0.1, "by the reports")
+
+
+def _other_server(folder: Path, nodes: int) -> Measure:
+    """Measure a run with nothing to do where every document must be fetched, against fetching them and no more."""
+    trees, state, recorded, no_trees = (folder / name for name in ("trees", "state", "requests", "none"))
+    write_environment(trees, nodes, ENV)
+    (folder / "token").write_text("none")
+    with tuning_box.running(f"sqlite:///{folder / 'tuning-box.sqlite'}") as url:
+        arguments = (*_sync(trees, state, "--configdb", url), "--parallel", "1")
+        timed(*COMMAND, *arguments)
+        timed(sys.executable, "-m", "benchmarks.recording", str(recorded), *arguments)
+        assert not [line for line in recorded.read_text().splitlines() if not line.startswith('["GET"')]
+        client = (sys.executable, "-m", "benchmarks.bare_client", str(no_trees), str(recorded), url)
+        ours = min(timed(*COMMAND, *arguments) for _ in range(2))
+        bare = min(timed(*client, str(folder / "token"), "1") for _ in range(2))
+    name = f"second sync of {nodes} nodes, tuning-box 0.1.0 / fetching the same documents"
+    return Measure(name, ours / bare, "", 1.3, f"{ours:.1f} s against {bare:.1f} s")
 
 
 def _large(folder: Path, nodes: int) -> Iterator[Measure]:

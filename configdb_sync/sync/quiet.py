@@ -1,7 +1,7 @@
 """Nodes on which nothing is to be done, told by digests alone: nothing is parsed, nothing fetched. Pure.
 
 A node's *state* is one digest over all that a decision on it rests on: its files, what ConfigDB holds at its level and
-above (by the digests that the embedded server gives), the settings, this version of the product. While it is what it was
+above (by the digests that the embedded server gives), the settings, the version of the product. While it is what it was
 when a run left the node in step, there is nothing to do again. ``docs/decisions/nodes-at-rest.md``.
 """
 
