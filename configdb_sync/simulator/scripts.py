@@ -13,11 +13,11 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from configdb_sync.nodes.remote.commands import script
 from configdb_sync.nodes.remote.output import Output
-from configdb_sync.simulator.tree import Entry, File, Folder, Link, Tree
+from configdb_sync.simulator.tree import File, Folder, Link, Tree
 
 MARK = ".configdb-sync.folder"
 _LEFTOVER = re.compile(r"\.configdb-sync\..{16}\.tmp")
@@ -72,27 +72,8 @@ def _parsed(command: str) -> tuple[str, tuple[str, ...]] | None:
 # Reading
 
 
-@functools.lru_cache(maxsize=4096)
-def _shared_read(tree: _Shared, arguments: tuple[str, ...]) -> bytes:
-    return _packed(_stream(tree.tree, arguments))[: int(arguments[1])]
-
-
-@dataclass(frozen=True, eq=False)
-class _Shared:
-    tree: Tree
-
-
-_SHARED: dict[int, tuple[Mapping[str, Entry], _Shared]] = {}
-
-
 def _read(tree: Tree, arguments: tuple[str, ...]) -> bytes:
-    if tree.touched:
-        return _packed(_stream(tree, arguments))[: int(arguments[1])]
-    # Untouched nodes with one base print one thing.
-    kept = _SHARED.get(id(tree.base))
-    if kept is None or kept[0] is not tree.base:
-        kept = _SHARED[id(tree.base)] = (tree.base, _Shared(Tree(tree.base)))
-    return _shared_read(kept[1], arguments)
+    return _packed(_stream(tree, arguments))[: int(arguments[1])]
 
 
 def _packed(content: bytes) -> bytes:
