@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
@@ -35,6 +35,7 @@ class Catalog:
         self._absent_at_start = False
         self._missing_at_start: set[str] = set()
         self._above: dict[tuple[LevelPath, int], Level] = {}
+        self._claimed: dict[str, str] = {}
         self._etags: dict[LevelPath, dict[int, Etags] | None] = {}
 
     def look(self) -> None:
@@ -99,6 +100,21 @@ class Catalog:
         """Return the id of a data source's resource definition, None if the environment has none of that name."""
         found = self._definitions.get(data_source)
         return None if found is None else found.id
+
+    def claim(self, levels: LevelPath, node: str) -> None:
+        """Take the place of a node in the hierarchy; ``NodeError`` if another node of this run has it already.
+
+        A document belongs to the value of its innermost level, whatever the levels over it are: two nodes there would
+        overwrite each other's.
+        """
+        name, value = levels[-1]
+        with self._lock:
+            owner = self._claimed.setdefault(value, node)
+        if owner != node:
+            raise NodeError(
+                f"its hierarchy level {name} is {value!r}, as that of node {owner}: both would be one document",
+                way_out="the last of --levels must tell nodes apart, as nodes=%{uid} does",
+            )
 
     def want(self, data_sources: Iterable[str]) -> None:
         """Note data sources that nodes have or may get, for ``change``."""

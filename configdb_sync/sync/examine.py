@@ -98,6 +98,7 @@ class Examiner:
             return None, stored
         if self.roster is not None:
             self.roster.check(read.identity, quiet.fqdn)
+        self.catalog.claim(quiet.levels, read.identity)
         self.catalog.want(quiet.wanted)
         plan = NodePlan(
             read.identity, quiet.fqdn, unchanged=quiet.unchanged, undeclared=quiet.undeclared, notes=quiet.notes
@@ -123,6 +124,7 @@ class Examiner:
         self._check(read, facts, layout)
         mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
         levels = self._levels(facts.scope)
+        self.catalog.claim(levels, read.identity)
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         if stored is None or stored.levels != levels:

@@ -29,8 +29,9 @@ def orphans(notes: Iterable[OverrideNote], level: str, identities: Collection[st
 
 def orphan_lines(found: Iterable[Orphan], environment: int) -> list[str]:
     """Return a line for each, that says how they are taken over."""
+    way_out = f"override --env {environment} -r DATA_SOURCE --level nodes=ID --copy-from"
     return [
-        f"node {orphan.node}, which isn't here: {', '.join(orphan.data_sources)} (a node that replaces it takes them over"
-        f" with override --env {environment} -r DATA_SOURCE --level nodes=ID --copy-from {orphan.node})"
+        f"node {orphan.node}, which isn't here: {', '.join(orphan.data_sources)}"
+        f" (a node that replaces it takes them over with {way_out} {orphan.node})"
         for orphan in found
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.exits import Exit
 from tests.support.product import Product, contents
@@ -279,8 +280,21 @@ def test_environment_with_other_levels_refuses_the_whole_run(product: Product, t
 
 
 def test_levels_that_the_environment_lacks_are_added(product: Product, trees: Path) -> None:
-    assert sync(product, trees)[0] == Exit.OK
-    assert sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")[0] == Exit.OK
+    product.state.mkdir(mode=0o700)
+    with connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite") as client:
+        client.create_environment(5, [], ["cluster"])
+        assert sync(product, trees, "--levels", "cluster=%{deployment_id},nodes=%{uid}")[0] == Exit.OK
+        found = client.environment(5)
+    assert found is not None
+    assert found.levels == ("cluster", "nodes")
+
+
+def test_two_nodes_are_never_one_document(product: Product, trees: Path) -> None:
+    """A document belongs to its innermost level's value: nodes that share it would overwrite each other's."""
+    code, text = sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")
+    assert code == Exit.PARTIAL
+    assert text.count("both would be one document") == 2
+    assert "nodes=%{uid}" in text
 
 
 def lose_records(product: Product) -> None:
