@@ -20,6 +20,7 @@ from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.prepare import BLANK, Prepared, body, prepare
+from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.work import DocumentWork, NodeWork
@@ -62,6 +63,7 @@ class NodeTask:
     problems: list[ProductError] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
     told: bool = True
+    etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
         self.records = dict(self.work.records)
@@ -147,10 +149,10 @@ class NodeTask:
     def verify(self) -> None:
         """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
         changed = [document for document in self.alive if document.change]
-        etags: Mapping[int, Etags] | None = None
+        etags = None
         if changed:
             try:
-                etags = self.run.client.etags(self.run.options.environment, self._levels)
+                etags = self.etags = self.run.client.etags(self.run.options.environment, self._levels)
             except ProductError as error:
                 self._failed_all(error, changed)
                 return
@@ -250,7 +252,21 @@ class NodeTask:
             uploaded=tuple(self.uploaded),
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
+            quiet=self._quiet(),
         )
+
+    def _quiet(self) -> Quiet | None:
+        """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
+        plan, stored = self.work.plan, self.work.stored
+        if self.work.files is None or stored is None:
+            return None
+        if plan.problems or self.problems or plan.unsafe or plan.idle or self.written:
+            return None
+        state = stored.state(self.work.files, self.etags)
+        names = (*plan.unchanged, *(change.data_source for change in plan.changes))
+        if state is None:
+            return None
+        return Quiet(state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources)
 
 
 class _Guard:

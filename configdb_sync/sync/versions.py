@@ -70,7 +70,7 @@ class VersionStore:
         subject = Subject(server, change.place, change.kind)
         said = Writer(writer.run, _text(writer.author), _text(writer.comment or change.reason))
         try:
-            self._open().write(lambda connection: self._add(connection, subject, before, after, said), meeting=True)
+            self._open().write(lambda connection: self._add(connection, subject, before, after, said))
         except StateError as error:
             raise StateError(
                 f"the change was made in ConfigDB, but isn't in the history: {error.what}", way_out=error.way_out
@@ -107,6 +107,9 @@ class VersionStore:
         return [Version(row.number, time_text(row.time), row.author, row.run, row.comment, row.digest) for row in rows]
 
     def _add(self, connection: Connection, subject: Subject, before: Content, after: Content, said: Writer) -> None:
+        if connection.dialect.name == "postgresql":
+            # One writer at a time, as on SQLite: versions are counted, and a content is dropped when none has it.
+            connection.execute(sa.text("LOCK TABLE document_versions IN SHARE ROW EXCLUSIVE MODE"))
         newest = (
             sa.select(VERSIONS.c.number, VERSIONS.c.digest)
             .where(*_of(subject))
