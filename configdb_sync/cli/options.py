@@ -29,6 +29,12 @@ from configdb_sync.sync.versions import VersionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_HIGHEST = 2**31 - 1  # What every database holds as an integer; Nailgun's numbers are no larger.
+ENVIRONMENT = click.IntRange(1, _HIGHEST)
+"""An environment of Fuel, by its number."""
+STORED_ENVIRONMENT = click.IntRange(0, _HIGHEST)
+"""Any environment that ConfigDB may hold."""
+
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "configdb": click.option(
         "--configdb",

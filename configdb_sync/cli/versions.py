@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from configdb_sync.cli import arguments
-from configdb_sync.cli.options import Session, configdb_options
+from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import typed
 from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
 from configdb_sync.configdb.model import OverrideNote, Version
@@ -103,7 +103,7 @@ def revert_command(
 
 
 @click.command("overrides")
-@click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
+@click.option("--env", type=STORED_ENVIRONMENT, required=True, help="The environment's number.")
 @_format_option
 @configdb_options
 def overrides_command(session: Session, *, env: int, form: str) -> None:

@@ -123,8 +123,15 @@ class Catalog:
 
     @property
     def change(self) -> EnvironmentChange:
-        """What the environment lacked of all that was wanted."""
-        return EnvironmentChange(self._absent_at_start, self._component(), tuple(sorted(self._missing_at_start)))
+        """What the environment lacked of all that was wanted; one of which nothing is wanted isn't made."""
+        wanted = self._absent_at_start and bool(self._missing_at_start)
+        return EnvironmentChange(wanted, self._component(), tuple(sorted(self._missing_at_start)))
+
+    @property
+    def made(self) -> EnvironmentChange:
+        """What of ``change`` is there by now."""
+        made = tuple(sorted(name for name in self._missing_at_start if name in self._definitions))
+        return EnvironmentChange(self._absent_at_start and self.exists, self._component(), made)
 
     def ensure(self, data_sources: Collection[str]) -> None:
         """Make the environment and the tenant's data sources where they are missing.

@@ -130,7 +130,7 @@ class Run:
         pace = self._pace
         allowed, wanted = self._agreed(approved)
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
-        tally.begins(identities, lambda: examiner.catalog.change)
+        tally.begins(identities, lambda: examiner.catalog.made, lambda: examiner.catalog.change)
         failpoints.here("run-begun")
         executor = self.executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace

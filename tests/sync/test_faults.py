@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,29 @@ def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Pat
     assert result.code == Exit.ENVIRONMENT
     assert "use --env 5" in result.out
     assert product.changing() == []
+    assert "created" not in result.out
     assert product("get", "--env", 6, "-r", "astute").code == Exit.CONFIGDB
+
+
+def test_what_could_not_be_made_is_not_reported_as_made(product: Product, trees: Path) -> None:
+    product.fault = lambda request: Answer(400, {}, b"") if request.method == "POST" else None
+    digest = product("plan", "--env", 5, "--from", trees, "--format", "json").json["digest"]
+    result = product("sync", "--env", 5, "--from", trees, "--format", "json")
+    assert result.json["configdb"] | {"component": ""} == {
+        "creates_environment": False,
+        "component": "",
+        "adds_data_sources": [],
+    }
+    assert result.json["digest"] == digest
+    assert "created" not in product("sync", "--env", 5, "--from", trees).out
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 10**30])
+def test_a_number_that_no_environment_has_is_refused(product: Product, trees: Path, number: int) -> None:
+    for command in (("plan", "--from", trees), ("sync", "--from", trees), ("get", "-r", "astute"), ("runs",)):
+        result = product(*command, "--env", number)
+        assert result.code == Exit.USAGE
+        assert "--env" in result.err
 
 
 def test_one_node_of_another_environment_fails_alone(product: Product, trees: Path) -> None:
@@ -355,6 +378,44 @@ def test_an_old_backup_of_the_records_freezes_nothing(product: Product, trees: P
     assert product("get", *where, "--values").out == "true\n"
     assert product("rm-override", *where).code == 0
     assert sync(product, trees)[0] == Exit.OK
+    assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
+
+
+def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path) -> None:
+    """U13: the run after it has nothing to send, not even to ConfigDB's records."""
+    trees = tmp_path / "trees"
+    path = make_node(trees, "1", globals="since: 2016-03-01\nkeep: 1\n") / "globals.yaml"
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=1")
+    assert sync(product, trees)[0] == Exit.OK
+    for key in ("since", "keep"):
+        assert product("override", *where, "--key", key, "--type", "int", "--value", 7).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("rm-override", *where, "--key", "since").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert path.read_text() == "since: 2016-03-01\nkeep: 7\n"
+    product.changing()
+    assert sync(product, trees)[0] == Exit.OK
+    assert product.changing() == []
+
+
+def test_a_second_copy_of_a_nodes_files_freezes_nothing(product: Product, trees: Path, tmp_path: Path) -> None:
+    """U18: the last run saw the other copy, without the override; this one still shows it."""
+    other = shutil.copytree(trees, tmp_path / "other", symlinks=True)
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    for place in (trees, other):
+        assert sync(product, place)[0] == Exit.OK
+    assert product("rm-override", *where).code == 0
+    assert sync(product, other)[0] == Exit.OK
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "'use_syslog'" in text
+    assert product("get", *where, "--values").out == "true\n"
+    assert sync(product, trees, "--accept-configdb")[0] == Exit.OK
+    for place in (trees, other):
+        assert sync(product, place)[0] == Exit.OK
+        assert contents(place)["node-2/etc/hiera/globals.yaml"] == contents(other)["node-2/etc/hiera/globals.yaml"]
     assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
 
 
