@@ -252,8 +252,8 @@ class Lifecycle(RuleBasedStateMachine):
                     assert isinstance(found, Live)
                     assert (found.holding.counts, found.holding.status) == (counts, counts.status)
                     assert found.holding.home is (environment in life.homes)
-            tenant = self.registry.tenant(tenant)
-            assert (tenant.counts, tenant.status) == (total, total.status)
+            found_tenant = self.registry.tenant(tenant)
+            assert (found_tenant.counts, found_tenant.status) == (total, total.status)
 
 
 @contextlib.contextmanager
@@ -281,13 +281,13 @@ def on_sqlite(template: Path) -> Iterator[type[Lifecycle]]:
 
 def options(examples: int) -> settings:
     return settings(
-        max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
     )
 
 
 def test_on_sqlite(sqlite_template: Path) -> None:
     with on_sqlite(sqlite_template) as machine:
-        run_state_machine_as_test(machine, settings=options(12))
+        run_state_machine_as_test(machine, settings=options(5))
 
 
 @pytest.mark.long
@@ -306,6 +306,6 @@ def test_on_postgresql(postgresql_url: str) -> None:
             emptied(opened)
 
     try:
-        run_state_machine_as_test(Machine, settings=options(4))
+        run_state_machine_as_test(Machine, settings=options(2))
     finally:
         opened.close()
