@@ -13,6 +13,7 @@ from configdb_sync.cli.past import approve, runs
 from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.tenants import tenants
 from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
 from configdb_sync.cli.versions import COMMANDS as VERSION_COMMANDS
@@ -26,7 +27,18 @@ def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
 
 
-for command in (plan, sync, ping, approve, runs, *VALUE_COMMANDS, *VERSION_COMMANDS, *TRANSFER_COMMANDS, configdb):
+for command in (
+    plan,
+    sync,
+    ping,
+    approve,
+    runs,
+    *VALUE_COMMANDS,
+    *VERSION_COMMANDS,
+    *TRANSFER_COMMANDS,
+    configdb,
+    tenants,
+):
     cli.add_command(command)
 
 

@@ -44,14 +44,17 @@ def read_target(raw: str) -> Target:
     return Target(tuple(decoded(part, "the path") for part in path[1:].split("/")), query if mark else None)
 
 
-def decoded(text: str, where: str) -> str:
-    """Return percent-encoded UTF-8 as text. ``+`` is a plus. Raises ``TenantRefusal`` 400 (``where`` names it)."""
+def decoded(text: str, where: str, *, slash: bool = False) -> str:
+    """Return percent-encoded UTF-8 as text. ``+`` is a plus. ``slash``: an encoded one is taken.
+
+    Raises ``TenantRefusal`` 400 (``where`` names it).
+    """
     if "%" not in text:
         return text
     if _BROKEN.search(text):
         raise refuse(400, f"{where} has a % that no two hexadecimal digits follow")
     content = unquote_to_bytes(text)
-    if b"/" in content or b"\0" in content:
+    if (b"/" in content and not slash) or b"\0" in content:
         raise refuse(400, f"{where} has an encoded slash or NUL, which no ID can hold")
     try:
         return content.decode("utf-8")
@@ -71,7 +74,7 @@ def parameters(query: str | None, known: frozenset[str]) -> dict[str, str]:
             raise refuse(400, f"the query has a parameter that isn't known here; known: {', '.join(sorted(known))}")
         if name in found:
             raise refuse(400, f"the query gives {name} twice")
-        found[name] = decoded(value, f"the query's {name}")
+        found[name] = decoded(value, f"the query's {name}", slash=name != "dest")
     return found
 
 

@@ -1,0 +1,108 @@
+"""The service on sockets: gunicorn with threads, what must hold before it listens, and its check of itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from configdb_sync.clock import SystemClock
+from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
+from configdb_sync.tenants.access import Access, OpenAccess
+from configdb_sync.tenants.app import Application
+from configdb_sync.tenants.context import Context, Follower, Limits, NoFollower
+from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.registry import Registry
+
+log = logging.getLogger(__name__)
+
+PROBE = "/v1.0/%2F"
+_BOOT_ERROR = 3
+"""gunicorn stops as a whole when a worker ends with this code."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """All that a server process needs to be told. ``follow`` gives what brings ConfigDB along, in each process."""
+
+    admin: Listen
+    access: Access
+    database_url: str
+    transport: Transport = field(default_factory=Transport)
+    limits: Limits = field(default_factory=Limits)
+    listed: int = 100
+    follow: Callable[[Registry], Follower] = lambda _: NoFollower()
+
+
+def check(service: Service) -> None:
+    """Raise ``SettingsError`` if the service would be open to whom it must not."""
+    check_reach(service.admin, service.transport, unguarded=isinstance(service.access, OpenAccess))
+
+
+def serve(service: Service, announce: Callable[[str], None]) -> None:
+    """Listen until SIGTERM or SIGINT; ``announce`` gets the URL once the service has checked itself.
+
+    Never returns but by ``SystemExit``: 0 after a clean stop. Raises ``SettingsError``, ``StateError`` before it
+    listens.
+    """
+    check(service)
+    check_bindable(service.admin, "--admin")
+    open_registry(service.database_url, connections=1).close()  # connections don't outlive a fork
+
+    def make(_ports: list[int]) -> Application:
+        registry = Registry(
+            open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
+        )
+        context = Context(registry, service.limits, service.follow(registry))
+        return Application(context, service.access, SystemClock())
+
+    def started(age: int, ports: list[int]) -> None:
+        if age == 1:
+            listen = service.admin
+            url = f"{service.transport.scheme}://{listen.address(ports[0])}"
+            told = lambda: announce(url)  # noqa: E731
+            arguments = (listen.host, ports[0], service.transport, told)
+            threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
+
+    Gunicorn("tenants", [service.admin], service.transport, make, started=started).run()
+
+
+def _check_itself(host: str, port: int, transport: Transport, announce: Callable[[], None]) -> None:
+    """Announce if an encoded slash arrives as such; else end the service (T1)."""
+    try:
+        fault = probe(host, port, tls=transport.certificate is not None)
+    except OSError as error:
+        fault = f"it doesn't answer: {error}"
+    if fault is None:
+        announce()
+        return
+    log.error("the service can't be reached as it must: %s", fault)
+    sys.stderr.flush()
+    os._exit(_BOOT_ERROR)
+
+
+def probe(host: str, port: int, *, tls: bool, timeout: float = 10.0) -> str | None:
+    """Return what is wrong with the way to a service, None if raw request targets arrive.
+
+    Raises ``OSError`` if it can't be reached.
+    """
+    with socket.create_connection((host, port), timeout) as plain:
+        connection: socket.socket = plain
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE  # nothing secret is sent: only whether it answers as it must
+            connection = context.wrap_socket(plain)
+        connection.sendall(f"GET {PROBE} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while len(answer) < 65536 and (part := connection.recv(65536)):
+            answer += part
+    if answer.startswith(b"HTTP/1.1 400 ") and b'"request_id"' in answer:
+        return None
+    line = answer.partition(b"\r\n")[0].decode("latin-1")[:80]
+    return f"GET {PROBE} was answered with {line!r}, not with the service's own 400: a server or proxy decodes it"
