@@ -25,9 +25,18 @@ NAMES = frozenset(
         "after-confirm",
         "node-done",
         "run-done",
+        "tenant-marked",
+        "tenant-purged",
+        "tenant-moved",
+        "component-made",
+        "component-attached",
+        "definition-moved",
+        "definition-deleted",
+        "outbox-done",
     }
 )
-"""Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node."""
+"""Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node.
+Those from ``tenant-marked`` on are the tenants': the registry's transaction, then what follows in ConfigDB."""
 
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 

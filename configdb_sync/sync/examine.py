@@ -133,6 +133,7 @@ class Examiner:
         documents = []
         for name, path in self._paths(mapped).items():
             try:
+                self.catalog.check_owner(name)
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault

@@ -21,6 +21,7 @@ from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.expected import Expected, expected
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.records import Records
@@ -79,6 +80,7 @@ class Run:
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
     pace: Pace | None = None
+    owners: Owners = field(default_factory=NoOwners)
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
@@ -115,6 +117,8 @@ class Run:
         allowed, wanted = self._agreed(approved)
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
         tally.begins(identities, lambda: examiner.catalog.change)
+        examiner.catalog.register()
+        self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
         executor = Executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
@@ -166,7 +170,7 @@ class Run:
     ) -> tuple[Examiner, list[str]]:
         if self.options.nodes and set(self.options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in self.options.nodes]
-        catalog = Catalog(self.client, self.options)
+        catalog = Catalog(self.client, self.options, self.owners)
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))

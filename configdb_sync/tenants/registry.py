@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from configdb_sync import failpoints
 from configdb_sync.database import Database
 from configdb_sync.tenants import lifecycle, listing, locating, moving, owning
 from configdb_sync.tenants.lifecycle import NO_CONDITIONS, Conditions
@@ -59,6 +60,7 @@ class Registry:
     def mark(self, change: Change, tenant: str, retention: int, conditions: Conditions = NO_CONDITIONS) -> None:
         """See ``lifecycle.mark``."""
         self.write(change, lambda work: lifecycle.mark(work, tenant, retention, conditions))
+        failpoints.here("tenant-marked")
 
     def recover(self, change: Change, tenant: str) -> None:
         """See ``lifecycle.recover``."""
@@ -70,7 +72,9 @@ class Registry:
 
     def purge(self, change: Change, tenant: str) -> bool:
         """See ``lifecycle.purge``."""
-        return self.write(change, lambda work: lifecycle.purge(work, tenant))
+        purged = self.write(change, lambda work: lifecycle.purge(work, tenant))
+        failpoints.here("tenant-purged")
+        return purged
 
     def locate(self, place: Place) -> tuple[Tenant, Live | Moved]:
         """Return what is at an environment's or data source's path. Raises ``TenantRefusal`` 404, 410."""
@@ -110,6 +114,7 @@ class Registry:
             moving.carry_out(work, place, (tenant, holding, resource), target)
 
         self.write(change, work)
+        failpoints.here("tenant-moved")
         return place.under(destination)
 
     def _action(

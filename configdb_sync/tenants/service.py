@@ -15,7 +15,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants.access import Access, OpenAccess
 from configdb_sync.tenants.app import Application
-from configdb_sync.tenants.context import Context, Follower, Limits, NoFollower
+from configdb_sync.tenants.context import Context, Follower, Limits, NoFollower, NoPull, Pull
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 
@@ -28,7 +28,8 @@ _BOOT_ERROR = 3
 
 @dataclass(frozen=True)
 class Service:
-    """All that a server process needs to be told. ``follow`` gives what brings ConfigDB along, in each process."""
+    """All that a server process needs to be told. ``follow`` gives what brings ConfigDB along, ``pull`` the status
+    drivers, in each process."""
 
     admin: Listen
     access: Access
@@ -37,6 +38,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     listed: int = 100
     follow: Callable[[Registry], Follower] = lambda _: NoFollower()
+    pull: Callable[[Registry], Pull] = lambda _: NoPull()
 
 
 def check(service: Service) -> None:
@@ -58,7 +60,7 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
-        context = Context(registry, service.limits, service.follow(registry))
+        context = Context(registry, service.limits, service.follow(registry), service.pull(registry))
         return Application(context, service.access, SystemClock())
 
     def started(age: int, ports: list[int]) -> None:
