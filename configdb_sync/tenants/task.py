@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,15 +23,21 @@ from configdb_sync.tenants.status import Status
 
 log = logging.getLogger(__name__)
 
+_KEPT = 1.0
+"""Seconds for which a run believes what it read of owners: its many documents ask once."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class TaskOwners:
-    """``Owners`` over the registry. ``author``: who runs it."""
+    """``Owners`` over the registry, for one run. ``author``: who runs it. Safe for several threads."""
 
     registry: Registry
     clock: Clock
     author: str
     alive: Alive
+    _run: str | None = None
+    _kept: tuple[float, frozenset[str], dict[str, str]] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def home(self, environment: int, recorded: str | None, setting: str) -> str:
         """Return the registry's home; else the recorded one unless it was purged; else the setting."""
@@ -55,7 +62,11 @@ class TaskOwners:
     def check(self, environment: int, data_source: str, home: str) -> None:
         """Raise ``ProductError`` if its tenant is marked for deletion, or its name can't be a tenant's."""
         names.data_source(data_source)
-        marked, owned = self._owners(environment)
+        now = self.clock.monotonic()
+        with self._lock:
+            if self._kept is None or now - self._kept[0] > _KEPT:
+                self._kept = (now, *self._owners(environment))
+            _, marked, owned = self._kept
         owner = owned.get(data_source, home)
         if owner in marked:
             raise ProductError(
@@ -91,17 +102,24 @@ class TaskOwners:
         def work(work: Work) -> None:
             settled = owning.settle_home(work, environment, home)
             if settled.deleted is None:
-                owning.own(work, settled.id, environment, taken)
+                new = owning.own(work, settled.id, environment, taken)
+                if self._run is not None:
+                    owning.tell(work, environment, self._build(new), self._run)
 
         self.registry.write(change_now(self.clock, self.author, "run"), work)
 
     def begins(self, environment: int, run: str) -> None:
         """Report BUILD for all that the environment has; what fails here doesn't stop the run."""
+        self._run = run
         self._tell(environment, run)
 
     def ended(self, environment: int) -> None:
         """Report ACTIVE or ERROR as the run recorded it; what no run has a record of stays without a word."""
+        self._run = None
         self._tell(environment, None)
+
+    def _build(self, sources: Iterable[str]) -> dict[str, owning.Told]:
+        return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
 
     def _tell(self, environment: int, run: str | None) -> None:
         try:
