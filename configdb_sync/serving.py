@@ -111,8 +111,8 @@ def check_bindable(listen: Listen, flag: str = "--listen") -> None:
 class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """A service under gunicorn, with threads; ``run`` never returns but by ``SystemExit``.
 
-    ``make`` gives the WSGI application in each worker, from the ports that are listened on; ``ready`` is called once
-    in the parent, ``started`` in each worker, with the ports.
+    ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
+    listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         name: str,
         listen: list[Listen],
         transport: Transport,
-        make: Callable[[list[int]], Any],
+        make: Callable[[list[int]], tuple[Any, Any]],
         *,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
@@ -132,6 +132,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._on_ready = ready
         self._on_started = started
         self._ports: list[int] = []
+        self._made: Any = None  # a worker's own
         super().__init__()
 
     def load_config(self) -> None:
@@ -151,6 +152,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "umask": 0o077,
             "when_ready": self._ready,
             "post_worker_init": self._started,
+            "worker_exit": self._ended,
         }
         if transport.certificate is not None:
             settings.update(certfile=str(transport.certificate), keyfile=str(transport.key))
@@ -162,7 +164,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> Any:
         """Return the application, in a worker."""
-        return self._make(self._ports)
+        self._made, application = self._make(self._ports)
+        return application
 
     def _ready(self, arbiter: Any) -> None:
         self._ports = [listener.sock.getsockname()[1] for listener in arbiter.LISTENERS]
@@ -172,6 +175,10 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _started(self, worker: Any) -> None:
         if self._on_started is not None:
             self._on_started(worker.age, self._ports)
+
+    def _ended(self, _arbiter: Any, _worker: Any) -> None:
+        if self._made is not None:
+            self._made.close()
 
 
 def _none() -> bytes:

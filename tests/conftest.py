@@ -11,7 +11,7 @@ import pytest
 from tests.support import fixtures, skips
 from tests.support.product import Product, make_product
 
-pytest_plugins = ("pytester",)
+pytest_plugins = ("pytester", "tests.lab.fixtures")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -33,6 +33,8 @@ def test_levels_and_lists() -> None:
     found = read_settings({"levels": "cluster=%{deployment_id}, nodes=%{uid}", "data_sources": "a,-b"}, {})
     assert found.levels == (("cluster", "%{deployment_id}"), ("nodes", "%{uid}"))
     assert found.data_sources == ("a", "-b")
+    assert read_settings({"failure_policy": "none"}, {}).failure_policy == ()
+    assert read_settings({"failure_policy": "post, ready"}, {}).failure_policy == ("post", "ready")
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,10 @@ def test_levels_and_lists() -> None:
         ("tenant", "a/b", "without a slash"),
         ("tenant", "x" * 256, "255"),
         ("configdb_insecure", "maybe", "true or false"),
+        ("time_limit", "0", "1 to 86400"),
+        ("failure_policy", "deploying,everything", "deploying, ready, configdb, post, or none"),
+        ("failure_policy", "none,post", "or none"),
+        ("keep_runs", "0", "1 to 100000"),
     ],
 )
 def test_a_wrong_value_names_the_setting_its_place_and_what_it_takes(name: str, value: str, wants: str) -> None:

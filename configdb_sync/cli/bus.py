@@ -8,13 +8,18 @@ import socket
 
 from configdb_sync.mcollective.config import read_config
 from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Bounds
+from configdb_sync.mcollective.settings import Bounds, BusSettings
 from configdb_sync.settings import Settings
 
 
 def open_bus(settings: Settings) -> BusRpc:
     """Return the bus that the settings lead to; it connects when it is first used. Raises ``SettingsError``."""
+    return BusRpc(bus_settings(settings))
+
+
+def bus_settings(settings: Settings) -> BusSettings:
+    """Return what MCollective's settings and ours say of the bus. Raises ``SettingsError``."""
     bounds = Bounds(connect=settings.mco_connect_limit, attempts=settings.mco_attempts)
     # Letters that an identity can't have don't matter: the settings on a Fuel master name it.
     identity = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:200] or "localhost"
-    return BusRpc(read_config(settings.mco_config, os.environ, identity=identity, uid=os.getuid(), bounds=bounds))
+    return read_config(settings.mco_config, os.environ, identity=identity, uid=os.getuid(), bounds=bounds)

@@ -9,10 +9,13 @@ from typing import Any
 import click
 
 from configdb_sync import __version__
+from configdb_sync.cli.doctor import doctor
+from configdb_sync.cli.gc import gc_command
 from configdb_sync.cli.past import approve, runs
 from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
+from configdb_sync.cli.simulate import simulate
 from configdb_sync.cli.tenants import tenants
 from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
@@ -31,11 +34,14 @@ for command in (
     plan,
     sync,
     ping,
+    simulate,
     approve,
     runs,
     *VALUE_COMMANDS,
     *VERSION_COMMANDS,
     *TRANSFER_COMMANDS,
+    gc_command,
+    doctor,
     configdb,
     tenants,
 ):

@@ -20,7 +20,7 @@ def configdb() -> None:
 @click.option("--listen", default="127.0.0.1:8082", show_default=True, metavar="HOST:PORT", help="Port 0 takes any.")
 @click.option(
     "--auth",
-    type=click.Choice(["token", "none"]),
+    type=click.Choice(["token", "keystone", "none"]),
     default="token",
     show_default=True,
     help="Who may call; none on loopback only.",
@@ -34,6 +34,10 @@ def configdb() -> None:
     "--configdb-database", metavar="URL", help="SQLAlchemy URL (sqlite, postgresql). Default: in the state folder."
 )
 @click.option("--state", metavar="DIR", help="The state folder.")
+@click.option(
+    "--write-role", default="admin", show_default=True, help="With keystone: the role that may read and write."
+)
+@click.option("--read-role", help="With keystone: a role that may read alone. Default: none.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
@@ -57,6 +61,8 @@ def serve(
     token_file: Path | None,
     configdb_database: str | None,
     state: str | None,
+    write_role: str,
+    read_role: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     behind_proxy: bool,
@@ -65,15 +71,21 @@ def serve(
     body_limit: int,
     versions: int,
 ) -> None:
-    """Serve ConfigDB until SIGTERM or Ctrl-C."""
+    """Serve ConfigDB until SIGTERM or Ctrl-C.
+
+    With --auth keystone the service logs in by OS_* or clouds.yaml to have the callers' tokens checked.
+    """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.configdb.server import service
+    from configdb_sync.configdb import clouds
+    from configdb_sync.configdb.server import keystone, service
     from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
     from configdb_sync.configdb.server.call import Limits
 
     folder = _State(state)
-    access: Access = OpenAccess()
-    if auth == "token":
+    access: Access | keystone.Guard = OpenAccess()
+    if auth == "keystone":
+        access = keystone.guard(clouds.read(os.environ), write_role, read_role)
+    elif auth == "token":
         access = TokenAccess(folder.open().token() if token_file is None else read_token(token_file))
     told = service.Service(
         listen=service.read_listen(listen),

@@ -15,7 +15,7 @@ from configdb_sync.jsonvalues import Json, same
 
 VALUES = "values"
 OVERRIDES = "overrides"
-_ATTEMPTS = 8
+_ATTEMPTS = 60
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ def above(client: ConfigDBClient, place: Place) -> dict[str, Json]:
 
 def set_value(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
     """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
-    beneath = above(client, place) if path and len(path) > 1 else {}
-    return _edit(client, place, VALUES, _putting(path, value, beneath))
+    return _edit(client, place, VALUES, _putting(path, value, lambda: above(client, place)))
 
 
 def delete_value(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
@@ -113,8 +112,10 @@ def override(client: ConfigDBClient, place: Place, path: KeyPath | None, value: 
     Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors of
     ``edits.put``.
     """
-    needed = path is not None and len(path) > 1
-    beneath = client.effective(place.env, place.levels, place.definition) if needed else {}
+
+    def beneath() -> dict[str, Json]:
+        return client.effective(place.env, place.levels, place.definition)
+
     return _edit(client, place, OVERRIDES, _putting(path, value, beneath))
 
 
@@ -123,8 +124,12 @@ def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
     ``edits.NotOverriddenError``."""
     if path is None:
         return _edit(client, place, OVERRIDES, _emptied)
-    beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
-    return _edit(client, place, OVERRIDES, lambda document: edits.free(document, beneath, path))
+
+    def freed(document: dict[str, Json]) -> dict[str, Json]:
+        beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
+        return edits.free(document, beneath, path)
+
+    return _edit(client, place, OVERRIDES, freed)
 
 
 def rewrite(client: ConfigDBClient, place: Place, make: Callable[[dict[str, Json]], dict[str, Json]]) -> Change:
@@ -160,10 +165,11 @@ def _emptied(document: dict[str, Json]) -> dict[str, Json]:
 
 
 def _putting(
-    path: KeyPath | None, value: Json, beneath: dict[str, Json]
+    path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]
 ) -> Callable[[dict[str, Json]], dict[str, Json]]:
     if path is not None:
-        return lambda document: edits.put(document, beneath, path, value)
+        # What is beneath is read after the document: it is never older than what is written against the ETag.
+        return lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value)
     if not isinstance(value, dict):
         raise DocumentError(
             "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"

@@ -50,6 +50,8 @@ def shown(url: str) -> str:
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return "(an unreadable address)"
+    if not parts.netloc and "@" in url:
+        return "(an unreadable address)"  # credentials may stand anywhere in it
     query = "&".join(item.partition("=")[0] for item in parts.query.split("&")) if parts.query else ""
     return urlunsplit((parts.scheme, host, parts.path, query, ""))
 

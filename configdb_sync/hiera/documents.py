@@ -13,11 +13,11 @@ from configdb_sync.hiera.blocks import split
 from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
 from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
+from configdb_sync.hiera.exchanging import Rewrite
 from configdb_sync.hiera.faults import UnreadableError
 from configdb_sync.hiera.layout import Layout
 from configdb_sync.hiera.memory import Memory
 from configdb_sync.hiera.pieces import Parsed, joined
-from configdb_sync.hiera.rewriting import Rewrite
 from configdb_sync.hiera.scalar_events import PlainScalars
 from configdb_sync.hiera.survey import Surveys
 from configdb_sync.jsonvalues import Json, combine_digests

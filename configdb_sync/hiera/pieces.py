@@ -77,7 +77,7 @@ def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
 def _repeat(lines: _Lines, entry: Entry, before: Entry, home: _Cut, cut: _Cut) -> Repeat | None:
     """Return the warning about a key in two pieces; None where the pieces alone don't tell its lines."""
     kinds = [(found.marks or {}).get("key") for found in (before, entry)]
-    if kinds[0] != kinds[1] or len(home.block.entries) > 1 or len(cut.block.entries) > 1:
+    if kinds[0] != kinds[1] or any(len(block.entries) > 1 or block.repeats for block in (home.block, cut.block)):
         return None
     first, second = (KeyPlace((), entry.key, lines.before(place.offset) + 1) for place in (home, cut))
     return Repeat(first, second)

@@ -18,7 +18,8 @@ class Asking:
 
     def __init__(self, identities: Iterable[str], window: int, timeout: float) -> None:
         self._waiting = deque(identities)
-        # Both in the order of asking, so that the oldest is the first.
+        self._absent: dict[str, float] = {}
+        # All in the order of time, so that the oldest is the first.
         self._asked: dict[str, float] = {}
         self._busy: dict[str, float] = {}
         self._window = window
@@ -28,12 +29,17 @@ class Asking:
     @property
     def open(self) -> bool:
         """Whether anybody is still due."""
-        return bool(self._waiting or self._asked)
+        return bool(self._waiting or self._asked or self._absent)
 
     @property
     def due(self) -> list[str]:
         """Everybody who is still due."""
-        return [*self._asked, *self._waiting]
+        return [*self._asked, *self._waiting, *self._absent]
+
+    @property
+    def absent(self) -> list[str]:
+        """Everybody who has yet to be seen before it is asked."""
+        return list(self._absent)
 
     def next(self, now: float) -> str | None:
         """Return who is to be asked now (it then counts as asked), None if nobody is."""
@@ -50,11 +56,20 @@ class Asking:
         self._busy.pop(identity, None)
         return self._asked.pop(identity, None) is not None
 
-    def again(self) -> None:
-        """Have everybody who was asked and has not answered asked again, with all their time."""
-        self._waiting.extendleft(reversed(self._asked))
+    def lose_sight(self, now: float) -> None:
+        """Take everybody who is due for absent: whoever comes is asked, again if need be, and has all its time.
+
+        What is sent to a node that isn't there (yet) is dropped without a word.
+        """
+        self._absent = dict.fromkeys(self.due, now)
+        self._waiting.clear()
         self._asked.clear()
         self._busy.clear()
+
+    def came(self, identity: str) -> None:
+        """Take note that a node is there."""
+        if self._absent.pop(identity, None) is not None:
+            self._waiting.append(identity)
 
     def give_up(self) -> list[str]:
         """Return everybody who was asked and has not answered; they are due no more."""
@@ -66,20 +81,20 @@ class Asking:
     def expired(self, now: float) -> list[str]:
         """Return whose time is over; they are due no more."""
         found = []
-        while self._asked and now - self._oldest(self._asked) >= self._timeout:
-            identity = next(iter(self._asked))
-            self.answered(identity)
-            found.append(identity)
+        for times in (self._asked, self._absent):
+            while times and now - self._oldest(times) >= self._timeout:
+                identity = next(iter(times))
+                del times[identity]
+                self._busy.pop(identity, None)
+                found.append(identity)
         return found
 
     def wait(self, now: float) -> float:
         """Return for how many seconds there is nothing to do but to wait for replies."""
-        if not self._asked:
-            return 0.0
-        until = self._oldest(self._asked) + self._timeout
+        ends = [self._oldest(times) + self._timeout for times in (self._asked, self._absent) if times]
         if self._waiting and self._busy:
-            until = min(until, self._oldest(self._busy) + self._patience)
-        return max(0.0, until - now)
+            ends.append(self._oldest(self._busy) + self._patience)
+        return max(0.0, min(ends) - now) if ends else 0.0
 
     @staticmethod
     def _oldest(times: dict[str, float]) -> float:

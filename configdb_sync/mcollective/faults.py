@@ -33,6 +33,10 @@ class LoginRefusedError(BusError):
 
 @dataclass(eq=False)
 class LostError(BusError):
-    """A connection that was up broke, or the broker ended it."""
+    """A connection that was up broke, or the broker ended it.
+
+    ``text``: the broker's words, if it gave any; ``lasting``: by them it would do so again.
+    """
 
     text: str | None = None
+    lasting: bool = False

@@ -20,6 +20,7 @@ from configdb_sync.mcollective.values import printable
 WAY_OUT = "see that the broker runs; --mco-connect-limit and --mco-attempts say how long and how often it is tried"
 _BEATS = 2.5
 _SLICE = 1.0
+_LASTING = re.compile(r"not_found|access_refused|precondition_failed|not_allowed", flags=re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Link:
         try:
             self._silence = self._log_in()
             if self.replies.subscribe is not None:
-                self._connection.subscribe(self.replies.subscribe, "replies")
+                self.subscribe(self.replies.subscribe, "replies")
         except BaseException:
             self._transport.close()
             raise
@@ -69,8 +70,9 @@ class Link:
         """Subscribe to a destination; what comes is received like replies. Raises ``LostError``."""
         try:
             self._connection.subscribe(destination, name)
+            self._complain()
         except LostError as error:
-            raise self._place(error) from error
+            raise self._place(error, phase="subscribe") from error
 
     def receive(self, seconds: float) -> Message | None:
         """Return the next message, None if none comes within ``seconds``. Raises ``LostError``."""
@@ -147,16 +149,16 @@ class Link:
                     raise self._unreachable("handshake", f"it took the connection and said nothing for {limit:g} s")
                 self._transport.pump(min(left, _SLICE))
         except LostError as error:
-            if self._inbox.error is None:
+            if self._inbox.error is None and self._inbox.connected is None:
                 raise self._unreachable("handshake", self._hidden(error.what)) from error
-        if self._inbox.error is not None:
+        if self._inbox.connected is None:
+            assert self._inbox.error is not None
             text = self._text(self._inbox.error)
             raise LoginRefusedError(
                 f"the broker {self.host} refused user {self.host.user!r} at vhost {self._settings.vhost!r}: {text}",
                 way_out="check user, password and vhost in MCollective's client.cfg",
                 phase="login",
             )
-        assert self._inbox.connected is not None
         return _silence(self._inbox.connected.headers.get("heart-beat", "0,0"), beat)
 
     def _complain(self) -> None:
@@ -167,7 +169,8 @@ class Link:
     def _complaint(self) -> LostError:
         assert self._inbox.error is not None
         text = self._text(self._inbox.error)
-        return LostError(f"the broker ended the connection: {text}", text=text)
+        lasting = _LASTING.search(text) is not None
+        return LostError(f"the broker ended the connection: {text}", text=text, lasting=lasting)
 
     def _text(self, frame: Frame) -> str:
         parts = [str(frame.headers.get("message", "")), printable(frame.body or b"")]
@@ -181,12 +184,14 @@ class Link:
     def _unreachable(self, phase: str, why: str) -> UnreachableError:
         return UnreachableError(f"the broker {self.host} can't be used: {why}", way_out=WAY_OUT, phase=phase)
 
-    def _place(self, error: LostError) -> LostError:
+    def _place(self, error: LostError, phase: str = "call") -> LostError:
         if self._inbox.error is not None and error.text is None:
             # The broker gave its reason just before it hung up.
             error = self._complaint()
         what = error.what if str(self.host) in error.what else f"the broker {self.host} was lost: {error.what}"
-        return LostError(self._hidden(what), way_out="see the broker's log", phase="call", text=error.text)
+        return LostError(
+            self._hidden(what), way_out="see the broker's log", phase=phase, text=error.text, lasting=error.lasting
+        )
 
 
 def _silence(heart_beat: str, asked: int) -> float:

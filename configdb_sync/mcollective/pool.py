@@ -9,13 +9,13 @@ from contextlib import suppress
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import BusError
-from configdb_sync.mcollective.faults import LostError, UnreachableError
+from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import WAY_OUT, Link
 from configdb_sync.mcollective.settings import BusSettings
 
 _log = logging.getLogger(__name__)
 _PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
+_LONGEST_PAUSE = 2.0
 
 
 class Pool:
@@ -29,13 +29,16 @@ class Pool:
         self._free: list[Link] = []
         self._first = 0
 
-    def lend(self) -> Link:
-        """Return a free connection, or a new one. Raises ``BusError``."""
+    def lend(self, patience: float = 0.0) -> Link:
+        """Return a free connection, or a new one. Raises ``BusError``.
+
+        ``patience``: seconds for which is tried beyond the number of attempts, for a broker that was there just now.
+        """
         while True:
             with self._lock:
                 link = self._free.pop() if self._free else None
             if link is None:
-                return self._connect()
+                return self._connect(patience)
             if link.usable:
                 return link
             link.close()
@@ -53,17 +56,23 @@ class Pool:
             with suppress(LostError):
                 link.close()
 
-    def _connect(self) -> Link:
-        hosts, attempts = self._settings.hosts, self._settings.bounds.attempts
+    def _connect(self, patience: float) -> Link:
+        hosts = self._settings.hosts
         failures: dict[str, BusError] = {}
-        for attempt in range(attempts):
-            if attempt:
-                self._clock.sleep(min(_PAUSE * 4 ** (attempt - 1), _LONGEST_PAUSE))
+        end = self._clock.monotonic() + patience
+        attempts = 0
+        while attempts < self._settings.bounds.attempts or self._clock.monotonic() < end:
+            if attempts:
+                self._clock.sleep(min(_PAUSE * 2 ** min(attempts - 1, 10), _LONGEST_PAUSE))
+            attempts += 1
             for step in range(len(hosts)):
                 place = (self._first + step) % len(hosts)
                 try:
                     link = Link(hosts[place], self._settings, self._clock.monotonic, self._new_id()[:12])
-                except UnreachableError as error:
+                except (UnreachableError, LoginRefusedError) as error:
+                    # A broker that has let us in before may refuse everybody while it starts again.
+                    if isinstance(error, LoginRefusedError) and self._clock.monotonic() >= end:
+                        raise
                     failures[str(hosts[place])] = error
                     _log.debug("%s", error)
                 else:

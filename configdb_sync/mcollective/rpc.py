@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,7 +13,7 @@ from configdb_sync.errors import BusError
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.asking import Asking
 from configdb_sync.mcollective.faults import LostError, MarshalError, UnreadableError
-from configdb_sync.mcollective.link import Link
+from configdb_sync.mcollective.link import Link, Message
 from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
 from configdb_sync.mcollective.pool import Pool
 from configdb_sync.mcollective.receiving import Receiver, encode
@@ -22,15 +23,22 @@ from configdb_sync.mcollective.values import Value
 _log = logging.getLogger(__name__)
 _DISCOVERY = "discovery"
 _SHOWN = 5
+_LOOK = 1.0
+_GRACE = 0.1
+_USELESS = 1000
+_NAMED = 200
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Call:
     agent: str
     bodies: Mapping[str, bytes] = field(repr=False)
     timeout: float
     asking: Asking
     receiver: Receiver
+    look_at: float = 0.0
+    useless: int = 0
+    sealed: tuple[bytes, str, bytes] | None = field(default=None, repr=False)
 
 
 class BusRpc:
@@ -44,6 +52,7 @@ class BusRpc:
         self._new_id = new_id
         self._pool = Pool(settings, self._clock, new_id)
         self.counts = Counts()
+        self._lock = threading.Lock()
         for warning in settings.warnings:
             _log.warning("%s", warning)
 
@@ -56,6 +65,10 @@ class BusRpc:
     def close(self) -> None:
         """Close the connections that no call uses."""
         self._pool.close()
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            setattr(self.counts, name, getattr(self.counts, name) + 1)
 
     def call(
         self,
@@ -87,16 +100,16 @@ class BusRpc:
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """See ``outcomes.Rpc``."""
-        receiver = Receiver(self._settings.signer, self._settings.base64, (), self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, (), self._count)
         due = set(expected)
         for attempt in range(self._settings.bounds.losses + 1):
             link = self._pool.lend()
             try:
                 self._collect(link, receiver, due, timeout)
-            except LostError:
+            except LostError as error:
                 link.close()
-                self.counts.lost += 1
-                if attempt == self._settings.bounds.losses:
+                self._count("lost")
+                if error.lasting or attempt == self._settings.bounds.losses:
                     raise
             except BaseException:
                 link.close()
@@ -113,34 +126,34 @@ class BusRpc:
         deadline = self._clock.monotonic() + timeout
         while not due or not due <= receiver.answered:
             message = link.receive(max(0.0, deadline - self._clock.monotonic()))
-            if message is None:
+            if message is None or self._clock.monotonic() > deadline + _GRACE:
                 return
             found = receiver.take(message)
             if found is not None and not envelope.is_pong(found.body):
                 receiver.answered.discard(found.sender)
-                self.counts.unreadable += 1
+                self._count("unreadable")
 
     def _call(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         connector = self._settings.connector
         for identity, body in bodies.items():
             connector.directed(identity, connector.replies(""))
-            if len(body) > self._settings.bounds.request:
-                raise MarshalError(
-                    f"a request of {len(body)} bytes, more than {self._settings.bounds.request}", node=identity
-                )
+            size = len(body) * 4 // 3 if self._settings.base64 else len(body)
+            limit = self._settings.bounds.request
+            if size > limit:
+                raise MarshalError(f"a request of {size} bytes, more than {limit}", node=identity)
         return self._outcomes(agent, bodies, timeout, repeatable)
 
     def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         asking = Asking(bodies, self._settings.bounds.window, timeout)
-        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self._count)
         call = _Call(agent, bodies, timeout, asking, receiver)
         link: Link | None = None
         losses = 0
         try:
             while asking.open:
                 if link is None:
-                    link = self._pool.lend()
-                    receiver.request_id = self._new_id()
+                    link = self._pool.lend(timeout if losses else 0.0)
+                    receiver.request_id, receiver.ping_id = self._new_id(), self._new_id()
                 try:
                     outcomes = self._step(link, call)
                 except LostError as error:
@@ -148,14 +161,20 @@ class BusRpc:
                     link.close()
                     link = None
                     losses += 1
-                    self.counts.lost += 1
+                    if error.lasting:
+                        raise _given_up(error, asking.due, losses) from error
+                    self._count("lost")
                     if not repeatable:
                         hint = "the connection was lost after the node had been asked: it may have done it"
                         yield from [Missing(identity, hint) for identity in asking.give_up()]
-                    asking.again()
+                    asking.lose_sight(self._clock.monotonic())
+                    call.look_at = 0.0
                     if losses > self._settings.bounds.losses and asking.open:
                         raise _given_up(error, asking.due, losses) from error
                     continue
+                if outcomes:
+                    # A broker also drops who fetches nothing for half a minute: a slow caller must get to its end.
+                    losses = 0
                 yield from outcomes
         except BaseException:
             if link is not None:
@@ -169,21 +188,50 @@ class BusRpc:
         now = self._clock.monotonic
         while (identity := call.asking.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
-            link.send(target, self._message(call.bodies[identity], call.agent, call.receiver.request_id))
-        message = link.receive(call.asking.wait(now()))
-        if message is None:
+            link.send(target, self._request(call.bodies[identity], call))
+        if call.asking.absent and now() >= call.look_at:
+            self._look_for(call.asking.absent, link, call.receiver.ping_id)
+            call.look_at = now() + _LOOK
+        wait = call.asking.wait(now())
+        # What came while the caller was busy still counts, though its time is over.
+        message = link.receive(max(_GRACE, min(wait, _LOOK) if call.asking.absent else wait))
+        outcome = None if message is None else self._outcome(message, call)
+        if outcome is not None:
+            call.useless = 0
+            return [outcome]
+        call.useless += wait <= 0
+        if message is None or call.useless > _USELESS:
             return [self._missing(identity, call) for identity in call.asking.expired(now())]
+        return []
+
+    def _request(self, body: bytes, call: _Call) -> bytes:
+        """Return the request with a body; many nodes are mostly asked the same."""
+        request_id = call.receiver.request_id
+        if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
+            call.sealed = (body, request_id, self._message(body, call.agent, request_id))
+        return call.sealed[2]
+
+    def _outcome(self, message: Message, call: _Call) -> Outcome | None:
         found = call.receiver.take(message)
         if found is None:
-            return []
+            return None
+        if found.request_id == call.receiver.ping_id:
+            call.asking.came(found.sender)
+            return None
         if not call.asking.answered(found.sender):
-            self.counts.late += 1
-            return []
-        return [_outcome(found)]
+            self._count("late")
+            return None
+        return _read(found)
 
-    def _message(self, body: bytes, agent: str, request_id: str) -> bytes:
+    def _look_for(self, absent: list[str], link: Link, ping_id: str) -> None:
+        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
+        only = absent if len(absent) <= _NAMED else ()
+        link.send(target, self._message(envelope.ping(), _DISCOVERY, ping_id, only))
+
+    def _message(self, body: bytes, agent: str, request_id: str, only: Sequence[str] = ()) -> bytes:
         now = int(self._clock.now().timestamp())
-        raw = envelope.request(self._settings.signer, body=body, agent=agent, request_id=request_id, now=now)
+        signer = self._settings.signer
+        raw = envelope.request(signer, body=body, agent=agent, request_id=request_id, now=now, only=only)
         return encode(raw, wrapped=self._settings.base64)
 
     def _missing(self, identity: str, call: _Call) -> Missing:
@@ -198,7 +246,7 @@ class BusRpc:
         )
 
 
-def _outcome(found: envelope.Envelope) -> Outcome:
+def _read(found: envelope.Envelope) -> Outcome:
     try:
         answer = envelope.read_rpc_reply(found.body)
     except UnreadableError as error:
@@ -210,8 +258,12 @@ def _outcome(found: envelope.Envelope) -> Outcome:
 
 def _given_up(error: LostError, due: list[str], losses: int) -> BusError:
     names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
-    what = f"{error.what}; given up after {losses} lost connections, no answer from {len(due)} nodes: {names}"
-    return LostError(what, way_out=error.way_out, phase="call", text=error.text)
+    what = f"{error.what}; given up after losing {_connections(losses)}, no answer from {len(due)} nodes: {names}"
+    return LostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
+
+
+def _connections(count: int) -> str:
+    return f"{count} connections" if count > 1 else "the connection"
 
 
 def _natural(identity: str) -> tuple[bool, int, str]:

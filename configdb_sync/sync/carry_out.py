@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
 from configdb_sync.configdb.changes import Place, add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.hiera import Rewrite, created
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.decide import Write, confirmed
+from configdb_sync.sync.decide import Write
 from configdb_sync.sync.digests import to_json
-from configdb_sync.sync.examine import DocumentWork, NodeWork
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
+from configdb_sync.sync.prepare import BLANK, Prepared, body, prepare
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
+from configdb_sync.sync.work import DocumentWork, NodeWork
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Executor:
 
         Raises what concerns the whole run (``Health``).
         """
-        task = _NodeTask(self, work)
+        task = NodeTask(self, work)
         task.upload()
         task.verify()
         task.write()
@@ -50,21 +49,8 @@ class Executor:
         return task.report()
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """One document made ready: the record while its write is unconfirmed, the one after it, and the new content."""
-
-    pending: Record
-    done: Record
-    content: bytes | None = field(repr=False)
-
-
-_BLANK = Record(values=EMPTY_DIGEST, files=(None,))
-"""The record of a document that isn't there: not worth a row."""
-
-
 @dataclass
-class _NodeTask:
+class NodeTask:
     """One node's way through the steps; a document that fails in one takes no part in the next."""
 
     run: Executor
@@ -84,6 +70,7 @@ class _NodeTask:
 
     @property
     def node(self) -> str:
+        """The node's identity."""
         return self.work.plan.node
 
     @property
@@ -102,6 +89,11 @@ class _NodeTask:
             except ProductError as error:
                 self._failed_all(error)
                 return
+        try:
+            self._begin_records()
+        except ProductError as error:
+            self._failed_all(error)
+            return
         for document in self.alive.copy():
             if document.change and document.change.uploads:
                 with _Guard(self, document, "upload"), self.run.pace.step("upload"):
@@ -112,13 +104,27 @@ class _NodeTask:
                 with _Guard(self, document, "override"):
                     self._override(document)
 
+    def _begin_records(self) -> None:
+        """Say of a node's first upload, before it, that nothing in its files is ours.
+
+        Values without any record would make the next run wonder whether records were lost (U18).
+        """
+        if self.work.fresh and any(document.change for document in self.alive):
+            begun = {
+                document.data_source: Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
+                for document in self.alive
+                if document.file is not None
+            }
+            self._remember(begun)
+            self._tell_configdb()
+
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
         if refusal is not None:
             raise refusal
         failpoints.here("before-upload")
         self.run.client.put_values(
-            self.run.options.environment, self._levels, self._definition(document), _body(document)
+            self.run.options.environment, self._levels, self._definition(document), body(document)
         )
         failpoints.here("after-upload")
 
@@ -162,10 +168,10 @@ class _NodeTask:
 
     def write(self) -> None:
         """Write the files: the records first, then the files, then the records that say it's done."""
-        prepared: dict[str, _Prepared] = {}
+        prepared: dict[str, Prepared] = {}
         for document in self.alive.copy():
             with _Guard(self, document, "write"):
-                prepared[document.data_source] = self._prepare(document)
+                prepared[document.data_source] = prepare(document)
         failpoints.here("before-record")
         self._remember({name: found.pending for name, found in prepared.items()})
         try:
@@ -192,9 +198,9 @@ class _NodeTask:
                 self._failed_all(error, [])
 
     def _remember(self, records: Mapping[str, Record]) -> None:
-        gone = [name for name, record in records.items() if record == _BLANK and name in self.records]
+        gone = [name for name, record in records.items() if record == BLANK and name in self.records]
         changed = {
-            name: record for name, record in records.items() if record != _BLANK and record != self.records.get(name)
+            name: record for name, record in records.items() if record != BLANK and record != self.records.get(name)
         }
         self.run.records.store(self.node, changed)
         self.run.records.forget(self.node, gone)
@@ -211,50 +217,6 @@ class _NodeTask:
         others = {name: found for name, found in self.work.stored.records().items() if name not in self._names}
         self.work.stored.keep_records({**others, **kept})
         self.told = True
-
-    def _prepare(self, document: DocumentWork) -> _Prepared:
-        decision, before = document.decision, document.record
-        rewrite = self._rewritten(document)
-        now = None if document.file is None else document.file.sha256
-        then = now
-        if decision.write is not Write.NONE:
-            then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
-        old = {} if before is None or document.file is None else dict(before.kept)
-        kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
-        done = Record(
-            values=decision.meant.digest,
-            files=(then,),
-            hidden=confirmed(decision.hidden),
-            kept=kept,
-            marks=_marks(document),
-            created=not decision.meant.values
-            and (decision.write is Write.CREATE or (decision.write is not Write.REMOVE and _was_created(document))),
-            unsettled=decision.meant.ambiguous,
-        )
-        if not done.hidden:
-            done = replace(done, kept={}, marks={})
-        pending = done
-        if decision.write is not Write.NONE:
-            # Killed before the file is written, the old text is still what brings the node's own back.
-            pending = replace(
-                done,
-                files=(now, then),
-                hidden=decision.hidden,
-                kept=old | kept,
-                marks=_marks(document),
-                created=done.created or _was_created(document),
-            )
-        return _Prepared(pending, done, None if rewrite is None else rewrite.raw)
-
-    def _rewritten(self, document: DocumentWork) -> Rewrite | None:
-        decision = document.decision
-        if decision.write is Write.CREATE:
-            return Rewrite(created(decision.target), {})
-        if decision.write is Write.REPLACE and document.document is not None:
-            kept = {} if document.record is None else document.record.kept
-            marks = {} if document.record is None else document.record.marks
-            return document.document.rewritten(decision.target, kept, marks)
-        return None
 
     def _write(self, document: DocumentWork, content: bytes | None) -> None:
         if document.decision.write is Write.REMOVE:
@@ -289,7 +251,7 @@ class _NodeTask:
 class _Guard:
     """Runs one step of one document; a failure stays that document's own."""
 
-    def __init__(self, task: _NodeTask, document: DocumentWork, phase: str) -> None:
+    def __init__(self, task: NodeTask, document: DocumentWork, phase: str) -> None:
         self._task = task
         self._document = document
         self._phase = phase
@@ -305,26 +267,6 @@ class _Guard:
             self._task.failed(self._document, error, self._phase)
             return True
         return False
-
-
-def _was_created(document: DocumentWork) -> bool:
-    return document.file is not None and document.record is not None and document.record.created
-
-
-def _marks(document: DocumentWork) -> Mapping[str, Json]:
-    """The types of the node's own values under hidden keys: as remembered, else as they are before they are hidden."""
-    hidden = document.decision.hidden
-    remembered = {} if document.record is None else document.record.marks
-    found = {} if document.document is None else document.document.type_marks()
-    return {key: mark for key, mark in {**found, **remembered}.items() if key in hidden}
-
-
-def _body(document: DocumentWork) -> bytes:
-    values, file = document.decision.meant.values, document.document
-    unchanged = file is not None and list(values) == list(file.values)
-    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
-        return file.json_bytes()
-    return dumps(dict(values)).encode("ascii")
 
 
 def _differing(foreseen: Document, found: Document) -> str:

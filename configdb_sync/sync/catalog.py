@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath
+from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath, ServerKind
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, ProductError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
@@ -52,7 +52,9 @@ class Catalog:
             self._tenant = self._owners.home(self._number, None, self._setting)
             return
         found = self._environment.levels
-        if found != self._levels[: len(found)]:
+        # 0.1.0 names the levels in any order; its merge keeps the right one.
+        any_order = self._client.server() is ServerKind.LEGACY and sorted(found) == sorted(self._levels)
+        if found != self._levels[: len(found)] and not any_order:
             raise EnvironmentMismatchError(
                 f"environment {self._number} in ConfigDB has the hierarchy levels {_listed(found)},"
                 f" the settings say {_listed(self._levels)}; nothing was changed",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
-    AmbiguousError,
     DocumentError,
     EnvironmentMismatchError,
     NodeError,
     ProductError,
     SettingsError,
-    UnsafeError,
 )
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.datasource import DataSource
@@ -24,71 +22,38 @@ from configdb_sync.hiera.facts import NodeFacts, facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, same
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nailgun.roster import Roster
+from configdb_sync.nodes.model import NodeLeftOut, NodeRead
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import Change, changes
-from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
+from configdb_sync.sync.digests import to_json
+from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.health import Health
-from configdb_sync.sync.idle import IdleOverride, idle_overrides
-from configdb_sync.sync.merge import ABSENT
+from configdb_sync.sync.idle import idle_overrides
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
-from configdb_sync.sync.records import Record, Records
-from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.plan_builder import PlanBuilder
+from configdb_sync.sync.recall import changed_by_others, recall
+from configdb_sync.sync.records import Records
+from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
 
 PLUGIN = "configdb-sync"
 """The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
 
 
 @dataclass(frozen=True)
-class _Subject:
-    """What is known of one document before ConfigDB is asked.
-
-    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
-    """
-
-    data_source: str
-    path: str
-    file: NodeFile | None
-    document: HieraDocument | None = field(repr=False)
-    record: Record | None = field(repr=False)
-    strange: bool
-
-
-@dataclass(frozen=True)
-class DocumentWork:
-    """One document with the decision on it and all that carrying it out takes."""
-
-    data_source: str
-    path: str
-    file: NodeFile | None
-    document: HieraDocument | None = field(repr=False)
-    decision: Decision = field(repr=False)
-    record: Record | None = field(repr=False)
-    change: DocumentChange | None
-    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class NodeWork:
-    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are."""
-
-    plan: NodePlan
-    stored: StoredNode | None = None
-    documents: tuple[DocumentWork, ...] = ()
-    data_sources: tuple[str, ...] = ()
-    records: Mapping[str, Record] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
 class Examiner:
-    """Looks at nodes for one run. ``allowed`` are the unsafe changes that the user let through."""
+    """Looks at nodes for one run.
+
+    ``allowed`` are the unsafe changes that the user let through, ``roster`` what Nailgun knows of the nodes.
+    """
 
     client: ConfigDBClient
     catalog: Catalog
@@ -98,6 +63,7 @@ class Examiner:
     health: Health
     options: RunOptions
     allowed: frozenset[UnsafeChange] = frozenset()
+    roster: Roster | None = None
 
     def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
         """Return what is to be done with a node; None if the run isn't asked for it.
@@ -107,6 +73,9 @@ class Examiner:
         """
         if isinstance(read, NodeError):
             return NodeWork(NodePlan(read.node or "?", problems=(read,)))
+        if isinstance(read, NodeLeftOut):
+            asked = not self.options.nodes or {read.identity, read.fqdn} & set(self.options.nodes)
+            return NodeWork(NodePlan(read.identity, read.fqdn, notes=(read.why,))) if asked else None
         try:
             return self._examine(read)
         except ProductError as error:
@@ -126,12 +95,13 @@ class Examiner:
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
-        plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
+        plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
-        strange = not own and stored.has_values and not stored.records()
+        unknown = not own and not stored.records()
+        strange = unknown and stored.has_values
         documents = []
-        for name, path in self._paths(mapped).items():
+        for name, path in self._paths(read, mapped).items():
             try:
                 self.catalog.check_owner(name)
                 fault = read.fault_of(path)
@@ -141,9 +111,9 @@ class Examiner:
                     plan.leave(name, path, stored)
                     continue
                 document = base.get(path) or self._document(read, path)
-                subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
+                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
-                    subject = replace(subject, record=_known(own.get(name), subject, stored))
+                    subject = replace(subject, record=recall(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
@@ -151,9 +121,9 @@ class Examiner:
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own)
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, fresh=unknown and not strange)
 
-    def _paths(self, mapped: NodeMap) -> dict[str, str]:
+    def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
         paths = dict(mapped.sources)
         for name in self.catalog.names:
@@ -193,6 +163,8 @@ class Examiner:
                 way_out=f"use --env {facts.environment}",
                 file=where,
             )
+        if self.roster is not None:
+            self.roster.check(facts.uid, facts.fqdn)
 
     def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
         section = base.get(PLUGIN)
@@ -214,7 +186,7 @@ class Examiner:
                 raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
         return tuple(path)
 
-    def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
+    def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
         needs = needs_stored(document, record) and (record is not None or subject.strange)
@@ -228,10 +200,10 @@ class Examiner:
         above, overrides = stored.above(name), stored.overrides(name)
         ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
-        plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         levels = [*stored.above(name), (meant.values, stored.overrides(name))]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
-        if record is not None and _changed_by_others(before_digest, meant.digest, record):
+        if record is not None and changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
@@ -247,7 +219,7 @@ class Examiner:
             plan.unchanged.append(name)
         return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
 
-    def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
+    def _change(self, subject: Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
         name, meant = subject.data_source, decision.meant
         upload: tuple[Change, ...] = ()
         written: tuple[Change, ...] = ()
@@ -274,100 +246,16 @@ class Examiner:
 
     def _gate(
         self,
-        plan: _PlanBuilder,
+        plan: PlanBuilder,
         change: DocumentChange,
         document: HieraDocument,
         stored: StoredNode,
         decision: Decision,
     ) -> None:
-        share = self.options.unsafe_share
         before = stored.values(change.data_source) if change.uploads else {}
-        lost, of = lost_keys(before, decision.meant.values, share), len(before)
-        if not lost:
-            own = {
-                key: value
-                for key, value in document.values.items()
-                if key not in decision.hidden or decision.hidden[key].values is not ABSENT
-            }
-            lost, of = lost_keys(own, decision.target, share), len(own)
-        if not lost:
-            return
-        unsafe = UnsafeChange(
-            plan.node,
-            change.data_source,
-            change.path,
-            lost,
-            of,
-            f"{change.digests.file} {change.digests.stored}",
-            f"{change.digests.values} {change.digests.target}",
+        unsafe = unsafe_change(
+            plan.node, change, decision, found=document.values, stored=before, share=self.options.unsafe_share
         )
-        if unsafe in self.allowed:
-            return
-        raise _withheld(plan, unsafe)
-
-
-def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
-    return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
-
-
-def _known(own: Record | None, subject: _Subject, stored: StoredNode) -> Record | None:
-    kept = stored.records().get(subject.data_source)
-    digests = from_json(kept)
-    if digests is None or (own is not None and same(to_json(own), kept)):
-        return own
-    file = None if subject.document is None else subject.document.values
-    values = stored.values(subject.data_source) if digests.hidden else {}
-    found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
-    return found if own is None else reconciled(own, digests, found)
-
-
-def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
-    return AmbiguousError(
-        f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
-        way_out="run again with --accept-node or --accept-configdb",
-        node=node,
-        file=subject.path,
-        data_source=subject.data_source,
-    )
-
-
-def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
-    plan.unsafe.append(unsafe)
-    return UnsafeError(
-        f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
-    )
-
-
-class _PlanBuilder:
-    """Collects one node's plan while its documents are looked at."""
-
-    def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:
-        self.node = node
-        self.fqdn = fqdn
-        self.undeclared = mapped.undeclared
-        self.changes: list[DocumentChange] = []
-        self.unchanged: list[str] = []
-        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
-        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
-        self.unsafe: list[UnsafeChange] = []
-        self.idle: list[IdleOverride] = []
-
-    def leave(self, name: str, path: str, stored: StoredNode) -> None:
-        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
-        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
-            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
-
-    def build(self) -> NodePlan:
-        """Return the plan."""
-        return NodePlan(
-            node=self.node,
-            fqdn=self.fqdn,
-            changes=tuple(self.changes),
-            unchanged=tuple(self.unchanged),
-            undeclared=self.undeclared,
-            notes=tuple(self.notes),
-            problems=tuple(self.problems),
-            unsafe=tuple(self.unsafe),
-            idle=tuple(self.idle),
-        )
+        if unsafe is not None and unsafe not in self.allowed:
+            plan.unsafe.append(unsafe)
+            raise withheld(unsafe)

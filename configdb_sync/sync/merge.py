@@ -63,9 +63,11 @@ def key_value(hidden: HiddenKey, found: Slot) -> Slot:
         return hidden.values
     if found is ABSENT:
         return ABSENT
-    if not any(_shows_own_leaves(own, hidden.values, found) for own in hidden.ours):
-        return found
-    return _merge(hidden.values, hidden.ours, found)
+    # A content that is just what the node means hides nothing: what was made of it is the node's word, whole.
+    shown = [
+        own for own in hidden.ours if not equal(own, hidden.values) and _shows_own_leaves(own, hidden.values, found)
+    ]
+    return _merge(hidden.values, shown, found) if shown else found
 
 
 def _merge(values: Slot, ours: Sequence[Slot], found: Slot) -> Slot:

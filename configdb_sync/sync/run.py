@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -67,7 +67,9 @@ class NoLog:
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``pace``: how much time it has, None for no limit.
+    ``pace``: how much time it has, None for no limit. ``examiner`` and ``executor`` are made anew for each call, with
+    the arguments of these classes: other places of nodes have other rules. ``statuses``: Nailgun's, by identity, as
+    they were before the run (U14); None without Nailgun.
     """
 
     identity: str
@@ -81,6 +83,9 @@ class Run:
     log: RunLog = field(default_factory=NoLog)
     pace: Pace | None = None
     owners: Owners = field(default_factory=NoOwners)
+    examiner: Callable[..., Examiner] = Examiner
+    executor: Callable[..., Executor] = Executor
+    statuses: Mapping[str, str] | None = None
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
@@ -120,7 +125,7 @@ class Run:
         examiner.catalog.register()
         self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
-        executor = Executor(
+        executor = self.executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
         )
 
@@ -174,7 +179,7 @@ class Run:
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
-        examiner = Examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
+        examiner = self.examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
         return examiner, identities
 
     def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:
@@ -226,13 +231,11 @@ class Run:
     ) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
         """Yield what is read of each node, or at last why no further one is."""
         reads = iter(self.nodes.read(identities))
-        while True:
+        for _ in identities:
             try:
                 pace.check("node")
             except (OutOfTimeError, BusyError) as error:
-                # Said only if there is something left that it keeps from being done.
-                if next(reads, None) is not None:
-                    yield error
+                yield error
                 return
             found = next(reads, None)
             if found is None:

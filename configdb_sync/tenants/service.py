@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
@@ -56,12 +57,13 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     check_bindable(service.admin, "--admin")
     open_registry(service.database_url, connections=1).close()  # connections don't outlive a fork
 
-    def make(_ports: list[int]) -> Application:
+    def make(_ports: list[int]) -> tuple[Any, Any]:
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
         context = Context(registry, service.limits, service.follow(registry), service.pull(registry))
-        return Application(context, service.access, SystemClock())
+        application = Application(context, service.access, SystemClock())
+        return application, application
 
     def started(age: int, ports: list[int]) -> None:
         if age == 1:

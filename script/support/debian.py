@@ -11,9 +11,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import policy
+
 TRIES = 3
 PAUSE_S = 3.0
 TIMEOUT_S = 30
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WHEELS = Path("usr/share/python-wheels")
 
 
@@ -28,13 +32,17 @@ def is_system_python(python: str) -> bool:
 
 
 def install(packages: Sequence[str]) -> bool:
-    """Install packages as root, with fresh lists if the ones here don't do; tell whether it worked."""
+    """Install packages as root, with fresh lists if the ones here don't do; tell whether it worked.
+
+    No service is started.
+    """
     command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages]
     print(f"installing Debian packages: {' '.join(packages)}", file=sys.stderr, flush=True)
-    if _apt(command):
-        return True
-    _update([])
-    return _apt(command)
+    with policy.services_kept_down():
+        if _apt(command):
+            return True
+        _update([])
+        return _apt(command)
 
 
 def unpack(packages: Sequence[str], cache: Path, destination: Path) -> bool:
@@ -58,6 +66,47 @@ def unpack(packages: Sequence[str], cache: Path, destination: Path) -> bool:
         subprocess.run(["dpkg-deb", "-x", path, destination], check=False).returncode == 0
         for path in sorted((cache / "debs").glob("*.deb"))
         if path.name.split("_")[0] in {name.split(":")[0] for name in needed}
+    )
+
+
+def codename() -> str:
+    """Return the name of this machine's release, empty if it says none."""
+    try:
+        text = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r'^VERSION_CODENAME="?(\w+)"?$', text, flags=re.MULTILINE)
+    return found[1] if found else ""
+
+
+def mirror(sources: str) -> str:
+    """Return the address of Debian's archive that APT's sources name, its usual one if they name none."""
+    found = re.findall(r"^(?:URIs:|deb (?:\[[^]]*\] )?) *(\S+/debian/?)(?:\s|$)", sources, flags=re.MULTILINE)
+    return found[0] if found else MIRROR
+
+
+def unpack_from(release: str, packages: Sequence[str], cache: Path, destination: Path) -> bool:
+    """Unpack just these packages of another release below ``destination``; tell whether all were."""
+    print(f"unpacking packages of {release} below {destination}: {' '.join(packages)}", file=sys.stderr, flush=True)
+    lists = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    own = cache / release
+    own.mkdir(parents=True, exist_ok=True)
+    sources = own / "sources.list"
+    address = mirror("\n".join(path.read_text(errors="replace") for path in lists if path.is_file()))
+    sources.write_text(f"deb [signed-by={KEYRING}] {address} {release} main\n")
+    options = [
+        *_own_folders(own),
+        *("-o", f"Dir::Etc::SourceList={sources}"),
+        *("-o", "Dir::Etc::SourceParts=/dev/null"),
+        *("-o", f"APT::Default-Release={release}"),
+    ]
+    _update(options)
+    if not _download(packages, own / "debs", options):
+        return False
+    destination.mkdir(parents=True, exist_ok=True)
+    return all(
+        subprocess.run(["dpkg-deb", "-x", path, destination], check=False).returncode == 0
+        for path in sorted((own / "debs").glob("*.deb"))
     )
 
 

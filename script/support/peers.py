@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import bus
 import debian
 
 
@@ -28,6 +29,7 @@ class Peer:
 
 PEERS = (
     Peer("ruby", "ruby"),
+    Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
 )
 
@@ -43,6 +45,7 @@ def obtain(cache: Path) -> list[Path]:
         debian.install([peer.package for peer in missing])
     elif any(peer.folder(unpacked) is None for peer in missing):
         debian.unpack([peer.package for peer in missing], cache, unpacked)
+    bus.obtain(cache)
     folders = []
     for peer in PEERS:
         if shutil.which(peer.program):

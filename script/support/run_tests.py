@@ -11,11 +11,15 @@ import peers
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def main() -> None:
-    folders = peers.obtain(ROOT / ".cache")
+def set_path(folders: list[Path]) -> None:
+    """Have these folders searched for programs first."""
     path = [*map(str, folders), os.environ.get("PATH", os.defpath)]
     # Debian keeps root's programs apart from a user's, and a bare environment names neither.
     os.environ["PATH"] = os.pathsep.join([*path, "/usr/sbin", "/sbin"])
+
+
+def main() -> None:
+    set_path(peers.obtain(ROOT / ".cache"))
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *sys.argv[1:]])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
 from tests.configdb.legacy import legacy_url
-from tests.peers import postgresql
+from tests.peers import postgresql, tuning_box
 
 __all__ = ["legacy_url"]
 
@@ -34,11 +35,28 @@ def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
         yield client
 
 
-@pytest.fixture(scope="session", params=["embedded-sqlite", "embedded-postgresql", "legacy"])
+SERVERS = ["embedded-sqlite", "embedded-postgresql", "legacy-sqlite", "legacy-postgresql"]
+GIVEN = os.environ.get("CONFIGDB_SYNC_CONTRACT_URL")
+"""A server to hold to the contract beside these, such as a tuning-box of one's own; it fills with environments."""
+
+
+@pytest.fixture(scope="session", params=[*SERVERS, *(["given"] if GIVEN else [])])
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
     """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
-    if request.param == "legacy":
+    if request.param == "given" and GIVEN:
+        with connect(GIVEN, writer=WRITER) as found:
+            yield found
+        return
+    if request.param == "legacy-sqlite":
         with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
+            yield found
+        return
+    if request.param == "legacy-postgresql":
+        reason = tuning_box.unavailable()
+        if reason:
+            pytest.skip(reason)
+        database_url = request.getfixturevalue("cluster").create("legacy")
+        with tuning_box.running(database_url) as url, connect(url, writer=WRITER) as found:
             yield found
         return
     if request.param == "embedded-sqlite":

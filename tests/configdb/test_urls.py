@@ -32,6 +32,7 @@ def test_base(text: str, base: str) -> None:
         "ftp://h",
         "http://",
         "http://h/?a=CANARY",
+        "u:CANARY@h",
         "http://h/#x",
         "http://h:99999",
         "http://[::1",
@@ -63,6 +64,8 @@ def test_nothing_makes_it_fail_otherwise(text: str) -> None:
 
 def test_what_is_shown() -> None:
     assert urls.shown("http://u:p@h/a?effective&key=CANARY") == "http://h/a?effective&key"
+    assert "CANARY" not in urls.shown("u:CANARY@h/a")
+    assert "CANARY" not in urls.shown("http:/u:CANARY@h/a")
 
 
 def test_loopback() -> None:

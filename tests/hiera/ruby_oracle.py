@@ -24,7 +24,7 @@ from configdb_sync.hiera.special import Special
 from configdb_sync.jsonvalues import Json
 
 _SCRIPT = Path(__file__).with_name("ruby_oracle.rb")
-_BATCH = 200
+_BATCH = 40
 
 
 class RubyOracle:

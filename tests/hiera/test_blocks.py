@@ -164,6 +164,13 @@ def test_an_anchor_from_another_block_means_what_it_meant_there() -> None:
     assert isinstance(outcome(reader, b"a: 1\nb: [*x]\nc: &x 1\n"), DocumentError)
 
 
+def test_lines_of_a_key_that_stands_in_several_blocks_and_twice_in_one() -> None:
+    text = b"a: 0\nb: 1\n&k b: 2\nb: {c: 1, c: 2}\na: 3\n"
+    found = Reader().read(text)
+    assert repr(_told(found)) == repr(_whole(text))
+    assert "key b stands twice, in lines 3 and 4; the last one counts" in found.warnings
+
+
 def test_documents_share_no_state(tmp_path: Path) -> None:
     reader = Reader()
     first = reader.read(b"a: {b: 1}\nc: 2\n")

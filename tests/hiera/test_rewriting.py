@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from configdb_sync.errors import DocumentError
 from configdb_sync.hiera import Reader, Rewrite, created
+from configdb_sync.hiera.exchanging import rendered
 from configdb_sync.jsonvalues import same
+from tests.hiera.ruby_oracle import outcome
+from tests.hiera.yaml_generation import document
 
 FILE = b"""# The settings of node 7
 ---
@@ -170,13 +174,39 @@ def test_a_second_override_keeps_the_node_s_own_text() -> None:
     assert three == Rewrite(FILE.replace(b'c: "text"', b"c: 1"), {"c": 'c: "text"'})
 
 
-def test_a_key_that_the_node_wrote_anew_meanwhile_is_equal_in_value() -> None:
-    one = written(FILE, {"a": 2})
-    anew = one.raw.replace(b"a: 2", b"a: {z: 5}")
+def test_what_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
+    one = written(FILE, {"a": 2, "c": 3, "new": 4})
+    anew = one.raw.replace(b"a: 2", b"a: {z: 5} # anew").replace(b"new: 4", b"new: 4 # mine")
     document = Reader().read(anew)
-    result = document.rewritten({**document.values, "c": 4}, one.kept)
-    assert same(dict(Reader().read(result.raw).values), {**document.values, "c": 4})
-    assert b"a: {z: 5}\n" in result.raw
+    own = {**document.values, "c": "text"}
+    two = document.rewritten({**own, "a": 6, "c": 4}, one.kept)
+    assert two.kept == {"a": "a: {z: 5} # anew", "c": 'c: "text"'}
+    three = Reader().read(two.raw).rewritten(own, two.kept)
+    assert three == Rewrite(anew.replace(b"c: 3", b'c: "text"'), {})
+
+
+def test_a_file_that_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
+    for first in (b"{a: 1, b: 2}\n", FILE):
+        one = written(first, {"a": ...} if first is FILE else {"a": 3})
+        assert one.kept == {"": first.decode()}
+        for anew in (b"a: 1 # anew\nb: 2\n", b"{a: 1, b: 2, c: 3}\n", one.raw + b"# anew\n"):
+            document = Reader().read(anew)
+            two = document.rewritten({**document.values, "b": 5}, one.kept)
+            assert Reader().read(two.raw).rewritten(document.values, two.kept) == Rewrite(anew, {})
+
+
+def test_kept_texts_of_before_and_after_a_write_fit_either() -> None:
+    """A record of an unconfirmed write holds the kept texts of both states; the file may be in either."""
+    values = Reader().read(FILE).values
+    changes: list[dict[str, Any]] = [{}, {"a": 2}, {"c": 4}, {"b": ...}, {"a": 2, "new": 1}]
+    for one in changes:
+        first = written(FILE, one)
+        for two in changes:
+            target = {key: value for key, value in {**values, **two}.items() if value is not ...}
+            second = Reader().read(first.raw).rewritten(target, first.kept)
+            for raw in (first.raw, second.raw):
+                back = Reader().read(raw).rewritten(values, {**first.kept, **second.kept})
+                assert back == Rewrite(FILE, {}), (one, two)
 
 
 @pytest.mark.parametrize(
@@ -248,3 +278,58 @@ def test_depth_is_bounded_as_in_reading() -> None:
     assert Reader().read(created({"a": deep})).values == {"a": deep}
     with pytest.raises(DocumentError, match="200 levels"):
         created({"a": [deep]})
+
+
+def _life_of_a_file(seed: int, steps: int) -> None:
+    """Overrides come and go, the node writes anew, writes get lost: at last the file is the node's own to the byte."""
+    draw = random.Random(seed)
+    reader = Reader()
+    own = raw = _readable(draw, reader)
+    overrides: dict[str, Any] = {}
+    kept: dict[str, str] = {}
+    for _ in range(steps):
+        action = draw.random()
+        if action < 0.5:
+            key = draw.choice([*reader.read(own).values, "new", "other", "a"])
+            overrides[key] = draw.choice((1, "x", {"y": [1]}, None, ["p"]))
+        elif action < 0.8 and overrides:
+            del overrides[draw.choice(list(overrides))]
+        elif action < 0.9:
+            own = raw = _readable(draw, reader, kept)
+        target = {**reader.read(own).values, **overrides}
+        result = reader.read(raw).rewritten(target, kept)
+        assert same(dict(reader.read(result.raw).values), target), (seed, own)
+        lost = draw.random() < 0.1
+        kept = {**kept, **result.kept} if lost or draw.random() < 0.1 else dict(result.kept)
+        raw = raw if lost else result.raw
+    back = reader.read(raw).rewritten(reader.read(own).values, kept)
+    assert back.raw == own, (seed, own)
+
+
+def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, str] | None = None) -> bytes:
+    """Return a file, none in which a key with a kept text stands just as we would write it: that is taken for ours."""
+    while True:
+        raw = document(draw).encode()
+        found = outcome(reader, raw)
+        if isinstance(found, DocumentError):
+            continue
+        layout, marks = reader.layout_of(raw), found.type_marks()
+        places = {place.key: place.text for place in layout.places} if layout is not None else {}
+        if layout is None or not any(
+            places[key] == rendered(key, found.values[key], marks.get(key) or {}, layout.style, layout.column)
+            for key in kept or {}
+            if key in places
+        ):
+            return raw
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_at_the_end_of_its_life_a_file_is_the_node_s_own(seed: int) -> None:
+    _life_of_a_file(seed, 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1000, 41_000, 2000))
+def test_at_the_end_of_very_many_lives_a_file_is_the_node_s_own(start: int) -> None:
+    for seed in range(start, start + 2000):
+        _life_of_a_file(seed, 12)

@@ -31,7 +31,9 @@ class Broker:
     server: Program
 
     def start(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it takes connections. Raises RuntimeError if something else has its ports."""
+        if listens(self.stomp):
+            raise RuntimeError(f"something listens on port {self.stomp} already")
         if not self.names.running:
             self.names.start()
             self.names.await_(lambda: listens(int(self.names.command[2])), START, "epmd")
@@ -96,7 +98,9 @@ def make_broker(folder: Path, password: str) -> Broker:
         "RABBITMQ_MNESIA_BASE": str(folder / "data"),
         "RABBITMQ_LOG_BASE": str(folder / "log"),
         "RABBITMQ_PID_FILE": str(folder / "pid"),
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false",
+        # The start script then becomes the server, instead of waiting for it: a signal reaches the right one.
+        "RUNNING_UNDER_SYSTEMD": "true",
     }
     return Broker(
         folder,

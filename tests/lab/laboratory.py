@@ -8,16 +8,18 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from configdb_sync.errors import BusError
 from configdb_sync.mcollective.envelope import Signer
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
 from tests.lab import broker as brokers
 from tests.lab.broker import Broker, make_broker
-from tests.lab.nodes import PRIVATE, Node, daemon, make_node
+from tests.lab.nodes import Node, daemon, make_node
 
 IDENTITIES = ("1", "2", "3", "4")
 START = 60
@@ -48,13 +50,31 @@ class Laboratory:
         )
         return replace(settings, **changes)  # type: ignore[arg-type]
 
+    def mend(self) -> None:
+        """Start whatever doesn't run, and empty the nodes' folders."""
+        restart = not self.broker.server.running
+        if restart:
+            self.broker.start()
+        for node in self.nodes.values():
+            # By itself a node may take half a minute to find back to a broker.
+            if restart:
+                node.process.stop()
+            node.clear()
+            if not node.process.running:
+                node.process.start()
+        self.await_nodes()
+
     def await_nodes(self, identities: Sequence[str] | None = None) -> None:
         """Return when the nodes (by default all) answer."""
         wanted = list(self.nodes) if identities is None else list(identities)
         with BusRpc(self.settings()) as rpc:
             for _ in range(START * 2):
-                if set(wanted) <= set(rpc.discover(timeout=0.5, expected=wanted)):
-                    return
+                try:
+                    if set(wanted) <= set(rpc.discover(timeout=0.5, expected=wanted)):
+                        return
+                except BusError:
+                    # A broker that listens already may still refuse everybody while it starts.
+                    time.sleep(0.5)
         raise RuntimeError(f"not all of the nodes {', '.join(wanted)} came up")
 
 
@@ -85,10 +105,6 @@ def running(identities: Sequence[str] = IDENTITIES, *, level: str = "info") -> I
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
-        for place in (Path(name) for name in PRIVATE):
-            if not place.exists():
-                place.mkdir()
-                stack.callback(_remove, place)
         password, psk = f"pw-{secrets.token_hex(8)}", f"psk-{secrets.token_hex(8)}"
         broker = make_broker(folder / "broker", password)
         stack.callback(broker.stop)
@@ -125,9 +141,3 @@ def _common(broker: Broker, folder: Path) -> list[str]:
         f"plugin.rabbitmq.pool.1.password = {broker.password}",
         "plugin.rabbitmq.heartbeat_interval = 30",
     ]
-
-
-def _remove(place: Path) -> None:
-    # Somebody else may use it by now.
-    with contextlib.suppress(OSError):
-        place.rmdir()

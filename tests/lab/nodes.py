@@ -12,7 +12,8 @@ from tests.lab.processes import PATH, Program
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = Path(__file__).with_name("agents")
 UNPACKED = ROOT / ".cache/mcollective"
-PRIVATE = ("/etc/hiera", "/etc/fuel")
+# Nothing on a node asks for these.
+_LEFT_OUT = shutil.ignore_patterns("shadow*", "gshadow*", "private", "hiera", "fuel", "astute.yaml", ".git")
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,34 @@ def daemon() -> Daemon | None:
 
 @dataclass(frozen=True)
 class Node:
-    """A node. ``hiera`` and ``fuel`` are what it sees as /etc/hiera and /etc/fuel."""
+    """A node. ``etc`` is what it sees as /etc; all else is the machine's."""
 
     identity: str
     folder: Path
     process: Program
 
     @property
+    def etc(self) -> Path:
+        """The folder that it has as /etc."""
+        return self.folder / "root/etc"
+
+    @property
     def hiera(self) -> Path:
         """The folder that it has as /etc/hiera."""
-        return self.folder / "root/etc/hiera"
+        return self.etc / "hiera"
 
     @property
     def fuel(self) -> Path:
         """The folder that it has as /etc/fuel."""
-        return self.folder / "root/etc/fuel"
+        return self.etc / "fuel"
+
+    def clear(self) -> None:
+        """Take away its settings; /etc/hiera and /etc/fuel are there, empty."""
+        (self.etc / "astute.yaml").unlink(missing_ok=True)
+        for place in (self.hiera, self.fuel):
+            place.mkdir(exist_ok=True)
+            for path in place.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     @property
     def log(self) -> str:
@@ -76,14 +90,15 @@ def make_node(folder: Path, identity: str, common: Sequence[str], *, level: str 
         "daemonize = 0",
     ]
     (folder / "server.cfg").write_text("\n".join(lines) + "\n")
-    mounts = []
-    for place in PRIVATE:
-        own = folder / f"root{place}"
-        own.mkdir(parents=True)
-        mounts.append(f"mount --bind '{own}' '{place}'")
-    run = f"exec ruby -r'{AGENTS}/ruby3.rb' '{found.program}' --config '{folder}/server.cfg'"
-    command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, run])]
+    etc = folder / "root/etc"
+    shutil.copytree("/etc", etc, symlinks=True, ignore=_LEFT_OUT, ignore_dangling_symlinks=True)
+    script = (
+        f"mount --bind '{etc}' /etc\nexec ruby -r'{AGENTS}/ruby3.rb' '{found.program}' --config '{folder}/server.cfg'"
+    )
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", script]
     environ = {"PATH": PATH, "HOME": "/root", "LANG": "C"}
     if found.library is not None:
         environ["RUBYLIB"] = str(found.library)
-    return Node(identity, folder, Program(command, environ, folder / "console.log"))
+    node = Node(identity, folder, Program(command, environ, folder / "console.log"))
+    node.clear()
+    return node

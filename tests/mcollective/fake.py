@@ -11,6 +11,7 @@ from typing import Any
 
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.envelope import Envelope, Signer
+from configdb_sync.mcollective.marshal_writer import dumps
 from configdb_sync.mcollective.settings import Bounds, BusSettings, Host
 
 PSK = "CANARY-psk-1d0c"
@@ -31,6 +32,11 @@ class Heard:
     def identity(self) -> str:
         """Which node it is for."""
         return self.headers["destination"].rsplit("/", 1)[1]
+
+    @property
+    def ping(self) -> bool:
+        """Whether all nodes are asked whether they are there."""
+        return self.identity == "discovery"
 
     @property
     def request(self) -> Envelope:
@@ -90,6 +96,15 @@ class Peer:
         while (heard := self.read()) is not None and heard.command != "DISCONNECT":
             assert heard.command == "SEND"
             yield heard
+
+    def calls(self, *there: str) -> Iterator[Heard]:
+        """Yield what is sent to single nodes; these nodes answer when it is asked who is there."""
+        for heard in self.requests():
+            if heard.ping:
+                for name in there:
+                    self.answer(heard, sender=name, body=dumps("pong"))
+            else:
+                yield heard
 
     def message(self, heard: Heard, body: bytes, sender: str | None = None) -> None:
         """Send a message to where replies to a request go."""
@@ -196,5 +211,5 @@ def broker(*scripts: Script) -> Iterator[Fake]:
 def answering(peer: Peer) -> None:
     """Let the client in and answer everything well."""
     peer.welcome()
-    for heard in peer.requests():
+    for heard in peer.calls("1", "2", "3", "4"):
         peer.answer(heard)

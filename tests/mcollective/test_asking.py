@@ -42,15 +42,23 @@ def test_who_has_been_silent_for_a_twentieth_of_its_time_holds_nobody_up() -> No
     assert asking.wait(66) == 0
 
 
-def test_after_a_loss_the_unanswered_are_asked_first_and_have_all_their_time() -> None:
-    asking = Asking("abcd", window=3, timeout=60)
+def test_after_a_loss_whoever_is_seen_is_asked_again_and_has_all_its_time() -> None:
+    asking = Asking("abcde", window=3, timeout=60)
     drain(asking, 0)
     asking.answered("b")
-    asking.again()
-    assert asking.due == ["a", "c", "d"]
-    assert drain(asking, 50) == ["a", "c", "d"]
-    assert asking.expired(100) == []
-    assert asking.expired(110) == ["a", "c", "d"]
+    asking.lose_sight(50)
+    assert asking.due == asking.absent == ["a", "c", "d", "e"]
+    assert drain(asking, 50) == []
+    assert asking.wait(51) == 59
+    asking.came("c")
+    asking.came("b")
+    assert drain(asking, 55) == ["c"]
+    asking.came("c")
+    assert asking.absent == ["a", "d", "e"]
+    assert asking.expired(109.9) == []
+    assert asking.expired(110) == ["a", "d", "e"]
+    assert asking.expired(115) == ["c"]
+    assert not asking.open
 
 
 def test_who_was_asked_can_be_given_up() -> None:
@@ -65,6 +73,7 @@ steps = st.lists(
         st.tuples(st.just("wait"), st.floats(0, 30)),
         st.tuples(st.just("answer"), st.integers(0, 19)),
         st.tuples(st.just("lose"), st.none()),
+        st.tuples(st.just("came"), st.integers(0, 19)),
     ),
     max_size=40,
 )
@@ -82,9 +91,11 @@ def test_each_node_has_exactly_one_end(steps: list[tuple[str, object]], window: 
         if kind == "answer" and str(value) in asked:
             ends += [str(value)] if asking.answered(str(value)) else []
         elif kind == "lose":
-            asking.again()
+            asking.lose_sight(now)
+        elif kind == "came":
+            asking.came(str(value))
         elif kind == "wait":
-            assert asking.wait(now) <= 40
+            assert asking.wait(now) <= 40.001
             now += value  # type: ignore[operator]
             ends += asking.expired(now)
     assert sorted(ends) == sorted(names)

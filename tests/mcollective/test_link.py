@@ -12,9 +12,11 @@ import pytest
 
 from configdb_sync.errors import BusError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.mcollective.connector import Connector, RabbitMQ, Replies
 from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import Link
 from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.settings import BusSettings
 from tests.mcollective.fake import PASSWORD, PSK, Peer, answering, broker, settings
 
 
@@ -211,6 +213,53 @@ def test_what_the_login_says() -> None:
     ]
 
 
+def test_replies_are_subscribed_to_where_a_connector_wants_it() -> None:
+    """Another connector than RabbitMQ's (cut as ActiveMQ's would be); a refusal names the phase."""
+    seen = []
+
+    class Other(RabbitMQ):
+        def replies(self, name: str) -> Replies:
+            return Replies(f"/queue/reply.{name}", subscribe=f"/queue/reply.{name}")
+
+    class Told(BusSettings):
+        @property
+        def connector(self) -> Connector:
+            return Other("master", 60)
+
+    def look(peer: Peer) -> None:
+        peer.welcome()
+        for _ in range(2):
+            heard = peer.read()
+            assert heard is not None
+            seen.append((heard.command, heard.headers["destination"], heard.headers.get("reply-to")))
+        peer.read()
+
+    with broker(look) as fake:
+        told = Told(fake.settings().hosts, fake.settings().signer)
+        link = Link(told.hosts[0], told, time.monotonic, "x")
+        link.send(told.connector.directed("1", link.replies), b"x")
+        link.close()
+    assert seen == [
+        ("SUBSCRIBE", "/queue/reply.x", None),
+        ("SEND", "/exchange/mcollective_directed/1", "/queue/reply.x"),
+    ]
+
+
+def test_a_lost_subscription_names_the_phase() -> None:
+    def hang_up(peer: Peer) -> None:
+        peer.welcome()
+        peer.send("ERROR", {"message": "access_refused"})
+
+    with broker(hang_up) as fake:
+        link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
+        while link.usable:
+            time.sleep(0.01)
+        with pytest.raises(LostError, match="access_refused") as error:
+            link.subscribe("/queue/x", "x")
+    assert error.value.phase == "subscribe"
+    assert f"127.0.0.1:{fake.port}" in str(error.value)
+
+
 class Clock:
     """Monotonic seconds that a test moves."""
 
@@ -336,13 +385,27 @@ def test_an_error_of_the_broker_ends_the_call_with_its_words() -> None:
     def complain(peer: Peer) -> None:
         peer.welcome()
         peer.read()
-        peer.send("ERROR", {"message": "not_found"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
+        peer.send("ERROR", {"message": "internal_error"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
 
     with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(LostError) as error:
         ask(rpc, "1", "2")
-    assert "not_found: no exchange 'x' ***\\x1b[0m" in str(error.value)
-    assert "given up after 2 lost connections, no answer from 2 nodes: 1, 2" in str(error.value)
+    assert "internal_error: no exchange 'x' ***\\x1b[0m" in str(error.value)
+    assert "given up after losing 2 connections, no answer from 2 nodes: 1, 2" in str(error.value)
     assert PSK not in repr(error.value)
+
+
+def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
+    def complain(peer: Peer) -> None:
+        peer.welcome()
+        peer.read()
+        peer.send("ERROR", {"message": "not_found"}, b"NOT_FOUND - no exchange 'x' in vhost '/'\n")
+
+    with broker(complain) as fake, BusRpc(fake.settings()) as rpc:
+        with pytest.raises(LostError, match="after losing the connection"):
+            ask(rpc)
+        with pytest.raises(LostError, match="NOT_FOUND"):
+            rpc.discover(timeout=5)
+        assert fake.connections == 2
 
 
 def test_nothing_of_a_connection_is_logged(caplog: pytest.LogCaptureFixture) -> None:

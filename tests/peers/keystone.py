@@ -63,10 +63,10 @@ class Keystone:
             "OS_PROJECT_DOMAIN_ID": "default",
         }
 
-    def token(self) -> str:
-        """Return a new token of the admin."""
+    def token(self, name: str = "admin", password: str = PASSWORD) -> str:
+        """Return a new token of a user, on project ``admin``."""
         scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
-        user = {"name": "admin", "password": PASSWORD, "domain": {"id": "default"}}
+        user = {"name": name, "password": password, "domain": {"id": "default"}}
         identity = {"methods": ["password"], "password": {"user": user}}
         body = {"auth": {"identity": identity, "scope": scope}}
         answer = requests.post(f"{self.url}/auth/tokens", json=body, timeout=CALL)
@@ -82,6 +82,25 @@ class Keystone:
         """Take a token back."""
         headers = {"X-Auth-Token": self.token(), "X-Subject-Token": token}
         requests.delete(f"{self.url}/auth/tokens", headers=headers, timeout=CALL).raise_for_status()
+
+    def add_user(self, name: str, password: str, role: str) -> None:
+        """Make a user with one role, made if it isn't there, on project ``admin``."""
+        headers = {"X-Auth-Token": self.token()}
+
+        def found(kind: str, wanted: str) -> list[str]:
+            answer = requests.get(f"{self.url}/{kind}", params={"name": wanted}, headers=headers, timeout=CALL)
+            return [item["id"] for item in answer.json()[kind]]
+
+        def made(kind: str, body: dict[str, dict[str, str]]) -> str:
+            answer = requests.post(f"{self.url}/{kind}", json=body, headers=headers, timeout=CALL)
+            answer.raise_for_status()
+            return str(next(iter(answer.json().values()))["id"])
+
+        project = found("projects", "admin")[0]
+        role_id = next(iter(found("roles", role)), None) or made("roles", {"role": {"name": role}})
+        user = made("users", {"user": {"name": name, "password": password, "domain_id": "default"}})
+        link = f"{self.url}/projects/{project}/users/{user}/roles/{role_id}"
+        requests.put(link, headers=headers, timeout=CALL).raise_for_status()
 
     def add_endpoint(self, url: str, region: str = "RegionOne") -> None:
         """Put a ConfigDB into the catalog."""
@@ -109,6 +128,11 @@ def python() -> Path:
     return interpreter
 
 
+def packages() -> Path:
+    """Return the folder of its environment's packages; keystonemiddleware is among them."""
+    return next(python().parents[1].glob("lib/python*/site-packages"))
+
+
 @contextlib.contextmanager
 def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
     """Yield a Keystone that keeps its things in ``folder``; its tokens live ``expiration`` seconds."""
@@ -123,6 +147,7 @@ def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
     manage = [str(interpreter.with_name("keystone-manage")), "--config-file", str(folder / "keystone.conf")]
     owner = ["--keystone-user", getpass.getuser(), "--keystone-group", getpass.getuser()]
     bootstrap = ["bootstrap", "--bootstrap-password", PASSWORD, "--bootstrap-region-id", "RegionOne"]
+    bootstrap += [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", url)]
     for command in (["db_sync"], ["fernet_setup", *owner], ["credential_setup", *owner], bootstrap):
         subprocess.run([*manage, *command], check=True, timeout=INSTALL, capture_output=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

@@ -64,6 +64,12 @@ def test_a_block_written_anew_is_taken_whole() -> None:
     assert key_value(hidden(meant, {"x": 7}), {"y": 3}) == {"y": 3}
 
 
+def test_what_the_node_takes_out_while_a_write_is_unconfirmed_is_gone() -> None:
+    meant = {"x": 0, "y": 0}
+    assert key_value(hidden(meant, meant, {"x": 10}), {"x": 0}) == {"x": 0}
+    assert key_value(hidden(meant, {"x": 5}, {"x": 10}), {"x": 10, "z": 1}) == {"x": 0, "y": 0, "z": 1}
+
+
 def test_a_changed_list_is_the_nodes_whole() -> None:
     assert key_value(hidden({"l": [1]}, {"l": [1, 2], "o": 1}), {"l": [3], "o": 1}) == {"l": [3]}
 

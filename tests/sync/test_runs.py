@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.exchange import Answer, Request
+from configdb_sync.errors import BusyError
 from configdb_sync.exits import Exit
+from configdb_sync.sync.lease import Lease
 from tests.support.product import Product, Result, contents
 from tests.support.trees import make_trees
 
@@ -193,6 +195,22 @@ class TestTimeLimit:
         order = [request.path.split("/")[4] for request in product.changing() if request.method == "PUT"]
         assert list(dict.fromkeys(order)) == ["6", "7", "8", "1", "2", "3", "4", "5"]
 
+    def test_a_lost_lock_begins_nothing_more(
+        self, product: Product, sync: Sync, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = iter(range(100))
+
+        def check(_: Lease) -> None:
+            if next(asked) > 3:
+                raise BusyError("this run lost its lock")
+
+        monkeypatch.setattr(Lease, "check", check)
+        result = sync("--parallel", 1, "--format", "json")
+        assert result.code == Exit.BUSY
+        assert result.json["not_attempted"]
+        assert len([one for one in product.changing() if one.method == "PUT"]) < 6
+        monkeypatch.undo()
+
 
 class TestStages:
     def test_pre_creates_no_file_and_a_missing_one_keeps_its_values(
@@ -239,8 +257,9 @@ class TestStages:
         result = sync("--stage", "pre", *away)
         assert result.code == Exit.CONFIGDB
         assert result.out.splitlines()[-1].startswith("failed: ")
-        assert sync("--stage", "pre", "--failure-policy", "deploying", *away).code == Exit.OK
-        assert sync("--stage", "post", *away).out.splitlines()[-1].startswith("warning: ")
+        assert (
+            sync("--stage", "pre", "--failure-policy", "deploying", *away).out.splitlines()[-1].startswith("warning: ")
+        )
 
     def test_a_fault_of_the_program_shows_no_text_that_could_be_a_secret(self, product: Product, sync: Sync) -> None:
         def broken(_: Request) -> Answer | None:
@@ -264,6 +283,12 @@ class TestStages:
 
 
 class TestPastRuns:
+    def test_on_either_database(self, product: Product, sync: Sync, own_url: str) -> None:
+        assert sync("--database", own_url).code == Exit.OK
+        listed = product("runs", "--database", own_url, "--format", "json").json["runs"]
+        assert [run["outcome"] for run in listed] == ["OK"]
+        assert "all in step" in product("runs", "last", "--database", own_url).out
+
     def test_are_listed_and_shown(self, product: Product, sync: Sync, trees: Path) -> None:
         assert sync().code == Exit.OK
         path = trees / "node-2/etc/hiera/globals.yaml"

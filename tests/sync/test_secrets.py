@@ -15,6 +15,7 @@ import pytest
 
 from configdb_sync.failpoints import VARIABLE
 from tests.support import processes
+from tests.support.product import Product
 from tests.support.trees import make_trees
 
 CANARY = "CANARY"
@@ -40,14 +41,14 @@ def every_text(database: Path) -> Iterator[tuple[str, bytes]]:
                     yield f"{table}.{column[0]}", raw
 
 
-def test_a_secret_shows_nowhere(tmp_path: Path, trees: Path) -> None:
-    state, said = tmp_path / "state", []
+def test_a_secret_shows_nowhere(product: Product, tmp_path: Path, trees: Path) -> None:
+    state, said = product.state, []
     shared = ("--env", 5, "--from", trees)
 
-    def run(*arguments: object, **more: str) -> int:
-        done = processes.run(state, *arguments, **more)
-        said.append(done.stdout + done.stderr)
-        return done.returncode
+    def run(*arguments: object) -> int:
+        done = product(*arguments)
+        said.append(done.out + done.err)
+        return done.code
 
     def reports(command: str) -> None:
         for form, ending in (("text", "txt"), ("json", "json"), ("markdown", "md")):
@@ -69,7 +70,9 @@ def test_a_secret_shows_nowhere(tmp_path: Path, trees: Path) -> None:
     reports("sync")
     run("sync", *shared, "--digest", "0" * 16)
     astute.write_text(astute.read_text().replace("workers: 4", "workers: 5"))
-    assert run("sync", *shared, **{VARIABLE: "after-upload"}) < 0
+    killed = processes.run(state, "sync", *shared, **{VARIABLE: "after-upload"})
+    assert killed.returncode < 0
+    said.append(killed.stdout + killed.stderr)
     for more in ((), ("last",), ("last", "--format", "json")):
         assert run("runs", *more) == 0
     found = "\n".join(said)

@@ -1,7 +1,7 @@
 """U10, U11, U18, U23 as a state machine: whatever happens, after the next whole run nothing is frozen, doubled or lost.
 
-The model is small: for each file, the text that its node last wrote (``Own``). Every number in these texts is used once, so what
-a node writes can't be mistaken for anything else. Overrides are read from ConfigDB itself.
+The model is small: for each file, the text that its node last wrote (``Own``). Each number in them is used once,
+so what a node writes can't be mistaken for anything else. Overrides are read from ConfigDB itself.
 """
 
 from __future__ import annotations

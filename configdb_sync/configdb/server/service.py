@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from configdb_sync.configdb.server.access import Access, OpenAccess
-from configdb_sync.configdb.server.app import Application, create_app
+from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
+from configdb_sync.configdb.server.keystone import Guard, guarded
 from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
 
@@ -20,7 +22,7 @@ class Service:
     """All that a server process needs to be told. ``certificate`` and ``key`` are PEM files, both or none."""
 
     listen: Listen
-    access: Access
+    access: Access | Guard
     database_url: str
     certificate: Path | None = None
     key: Path | None = None
@@ -50,10 +52,12 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     check_bindable(service.listen)
     open_configdb(service.database_url, connections=1).close()  # connections don't outlive a fork
 
-    def make(_ports: list[int]) -> Application:
-        return create_app(
-            service.database_url, access=service.access, limits=service.limits, connections=service.threads
+    def make(_ports: list[int]) -> tuple[Any, Any]:
+        access = service.access.access if isinstance(service.access, Guard) else service.access
+        application = create_app(
+            service.database_url, access=access, limits=service.limits, connections=service.threads
         )
+        return application, guarded(application, service.access) if isinstance(service.access, Guard) else application
 
     def ready(ports: list[int]) -> None:
         announce(f"{service.transport.scheme}://{service.listen.address(ports[0])}")

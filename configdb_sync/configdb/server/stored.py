@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Text, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    CompoundSelect,
+    Connection,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import merge
@@ -19,6 +31,9 @@ from configdb_sync.configdb.server.preconditions import Conditions
 from configdb_sync.configdb.server.refusals import refuse
 from configdb_sync.database import Database
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
+
+_PRUNE_EVERY = 8
+"""Pruning costs a third of a change, so it is done in one go for several; ``history`` shows only those that count."""
 
 _DOCUMENTS = schema.documents
 _CONTENTS = schema.contents
@@ -58,22 +73,32 @@ def _columns() -> list[Any]:
 
 _VALUES = _CONTENTS.alias("values_content_row")
 _OVERRIDES = _CONTENTS.alias("overrides_content_row")
-_HERE = (
-    (_DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger))
-    & (_DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger))
-    & _DOCUMENTS.c.level.in_(bindparam("levels", expanding=True, type_=Text))
-    & _DOCUMENTS.c.level_value.in_(bindparam("level_values", expanding=True, type_=Text))
-)
-_WITHOUT_BODIES = select(*_columns()).where(_HERE)
-_WITH_BODIES = (
-    select(*_columns(), _VALUES.c.body.label("values_body"), _OVERRIDES.c.body.label("overrides_body"))
-    .select_from(
-        _DOCUMENTS.outerjoin(_VALUES, _VALUES.c.address == _DOCUMENTS.c.values_content).outerjoin(
-            _OVERRIDES, _OVERRIDES.c.address == _DOCUMENTS.c.overrides_content
+
+
+@functools.lru_cache(64)
+def _chain(depth: int, *, bodies: bool) -> CompoundSelect[Any]:
+    # One exact look into the index for each place, whatever the planner believes of the table: by lists of levels
+    # and values a database without statistics reads all documents of the data source.
+    joined = _DOCUMENTS.outerjoin(_VALUES, _VALUES.c.address == _DOCUMENTS.c.values_content).outerjoin(
+        _OVERRIDES, _OVERRIDES.c.address == _DOCUMENTS.c.overrides_content
+    )
+    with_bodies = select(
+        *_columns(), _VALUES.c.body.label("values_body"), _OVERRIDES.c.body.label("overrides_body")
+    ).select_from(joined)
+    one = with_bodies if bodies else select(*_columns())
+    return union_all(
+        *(
+            one.where(
+                _DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger),
+                _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger),
+                _DOCUMENTS.c.level == bindparam(f"level_{number}", type_=Text),
+                _DOCUMENTS.c.level_value == bindparam(f"value_{number}", type_=Text),
+            )
+            for number in range(depth)
         )
     )
-    .where(_HERE)
-)
+
+
 _LOCKED = (
     select(*_columns())
     .where(
@@ -99,32 +124,22 @@ def both_of(row: Any) -> Both:
 def read_chain(connection: Connection, place: Place, *, bodies: bool) -> list[Both]:
     """Return the documents along a place's levels, the root's first, empty ones for those not stored."""
     chain = [ROOT, *place.levels]
-    rows = connection.execute(
-        _WITH_BODIES if bodies else _WITHOUT_BODIES,
-        {
-            "environment": place.environment,
-            "definition": place.definition,
-            "levels": [level for level, _ in chain],
-            "level_values": [value for _, value in chain],
-        },
-    )
+    rows = _rows(connection, place, chain, bodies=bodies)
     found = {(row.level, row.level_value): both_of(row) for row in rows}
     return [found.get(key, Both()) for key in chain]
 
 
 def read_one(connection: Connection, place: Place) -> Both:
     """Return the document of a place, with bodies."""
-    level, value = place.own
-    rows = connection.execute(
-        _WITH_BODIES,
-        {
-            "environment": place.environment,
-            "definition": place.definition,
-            "levels": [level],
-            "level_values": [value],
-        },
-    )
+    rows = _rows(connection, place, [place.own], bodies=True)
     return next((both_of(row) for row in rows), Both())
+
+
+def _rows(connection: Connection, place: Place, chain: Sequence[tuple[str, str]], *, bodies: bool) -> Iterable[Any]:
+    told: dict[str, Any] = {"environment": place.environment, "definition": place.definition}
+    for number, (level, value) in enumerate(chain):
+        told |= {f"level_{number}": level, f"value_{number}": value}
+    return connection.execute(_chain(len(chain), bodies=bodies), told)
 
 
 def effective_digest(connection: Connection, chain: Sequence[Both]) -> str:
@@ -211,7 +226,7 @@ def change(
     }
     for statement in _WRITES[call.database.dialect, kind]:
         connection.execute(statement, told)
-    if version > call.limits.versions:
+    if version > call.limits.versions and not version % _PRUNE_EVERY:
         _prune(connection, row.id, kind, version - call.limits.versions)
     return Changed(version, content.digest)
 

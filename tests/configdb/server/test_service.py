@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,40 +23,12 @@ from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.service import Listen, Service, check, read_listen
 from configdb_sync.errors import ProductError, SettingsError
 from tests.support.configdb_server import NODE, Api
-
-COMMAND = [sys.executable, "-W", "error", "-c", "from configdb_sync.cli.serve import configdb; configdb()", "serve"]
-URL = re.compile(r"ConfigDB listens on (\S+)\n")
-
-
-@contextlib.contextmanager
-def serving(*arguments: str, environ: dict[str, str] | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Yield the URL and the process of a running ``configdb serve``."""
-    command = [*COMMAND, "--listen", "127.0.0.1:0", *arguments]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ or dict(os.environ)
-    )
-    try:
-        assert process.stdout is not None
-        found = URL.fullmatch(process.stdout.readline())
-        assert found, process.communicate(timeout=20)
-        yield found[1], process
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
+from tests.support.service import fill, serving
 
 
 @pytest.fixture
 def backend() -> str:
     return "sqlite"
-
-
-def fill(url: str, headers: dict[str, str] | None = None) -> None:
-    def post(path: str, body: Any) -> None:
-        answer = requests.post(url + path, json=body, headers=headers, timeout=20)
-        assert answer.status_code == 201, answer.text
-
-    post("/components", {"name": "fuel", "resource_definitions": [{"name": "globals"}]})
-    post("/environments", {"id": 5, "components": ["fuel"], "hierarchy_levels": ["cluster", "nodes"]})
 
 
 def test_it_makes_its_token_serves_and_stops_clean(tmp_path: Path) -> None:
