@@ -79,6 +79,8 @@ class Chain:
         return fresh
 
     def _refresh(self, place: Place) -> bool:
+        for driver in self._drivers.values():
+            driver.begin()
         if place.environment is None:
             tenant = self._registry.tenant(place.tenant)
             page = self._registry.read(lambda one: listing.all_resources(one, tenant.number, None, MOST))

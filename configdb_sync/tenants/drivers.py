@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TypeVar
 
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
@@ -21,7 +20,9 @@ from configdb_sync.tenants.status import Status
 
 GROUP = "configdb_sync.status_drivers"
 DEFAULT = ("sync", "configdb")
-T = TypeVar("T")
+
+_KEPT = 5.0
+_MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class StatusDriver:
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
 
+    def begin(self) -> None:
+        """Take note that a new question begins, in this thread; it may have several data sources."""
+
     def get_tenant_status(self, context: StatusContext) -> StatusContext:
         """Return how a tenant does."""
         return context
@@ -77,29 +81,6 @@ class StatusDriver:
         return context
 
 
-class _Kept:
-    """What was asked for an environment a moment ago, so that its many data sources ask once."""
-
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._kept: dict[int, tuple[float, object]] = {}
-
-    def get(self, environment: int, ask: Callable[[], T]) -> T:
-        now = self._clock.monotonic()
-        with self._lock:
-            found = self._kept.get(environment)
-        if found is not None and now - found[0] < self._seconds:
-            return found[1]  # type: ignore[return-value]
-        answer = ask()
-        with self._lock:
-            if len(self._kept) > 1000:
-                self._kept.clear()
-            self._kept[environment] = (now, answer)
-        return answer
-
-
 class SyncDriver(StatusDriver):
     """What the runs recorded: at work, in step, failed; and that a run died (S8)."""
 
@@ -107,13 +88,19 @@ class SyncDriver(StatusDriver):
         super().__init__(surroundings)
         alive = Alive(socket.gethostname(), there)
         self._past = PastRuns(surroundings.database, surroundings.clock, alive)
-        self._kept = _Kept(surroundings.clock, 1.0)
+        # Of this thread's question alone: an older answer would take back what a run has told since.
+        self._asked = threading.local()
+
+    def begin(self) -> None:
+        """Forget the last question's answers."""
+        self._asked.states = {}
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
         """Return what the runs recorded of a data source; nothing recorded changes nothing."""
         environment, name = context.place.environment, context.place.data_source
         assert environment is not None
-        states = self._kept.get(environment, lambda: self._states(environment))
+        kept: dict[int, Mapping[str, SourceState]] = getattr(self._asked, "states", {})
+        states = kept.get(environment) or kept.setdefault(environment, self._states(environment))
         found = None if name is None else states.get(name)
         if found is None:
             return self._unfinished(context) if context.status is Status.BUILD and context.run else context
@@ -138,14 +125,23 @@ class ConfigDBDriver(StatusDriver):
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
-        self._kept = _Kept(surroundings.clock, 5.0)
+        self._kept: dict[int, tuple[float, frozenset[int]]] = {}
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
         """Return ERROR if the definition is gone. Raises ``ConfigDBError`` if ConfigDB can't be asked."""
         environment = context.place.environment
         assert environment is not None
-        there = self._kept.get(environment, lambda: self._definitions(environment))
-        if context.definition is None or context.definition in there:
+        if context.definition is None:
+            return context
+        kept = self._kept.get(environment)
+        # Only that it is there is believed of an older answer: it may have been made since.
+        if kept is not None and self.surroundings.clock.monotonic() - kept[0] < _KEPT and context.definition in kept[1]:
+            return context
+        there = self._definitions(environment)
+        if len(self._kept) > _MOST:
+            self._kept.clear()
+        self._kept[environment] = (self.surroundings.clock.monotonic(), there)
+        if context.definition in there:
             return context
         return context.told(Status.ERROR, f"resource definition {context.definition} is gone from ConfigDB")
 
