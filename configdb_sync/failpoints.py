@@ -25,6 +25,12 @@ NAMES = frozenset(
         "after-confirm",
         "node-done",
         "run-done",
+    }
+)
+"""Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node."""
+
+TENANT_NAMES = frozenset(
+    {
         "tenant-marked",
         "tenant-purged",
         "tenant-moved",
@@ -35,8 +41,7 @@ NAMES = frozenset(
         "outbox-done",
     }
 )
-"""Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node.
-Those from ``tenant-marked`` on are the tenants': the registry's transaction, then what follows in ConfigDB."""
+"""Steps of the tenants' transitions: the registry's transaction, then what follows in ConfigDB."""
 
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 
@@ -47,8 +52,10 @@ class Failpoint:
     def __init__(self, told: str) -> None:
         name, _, rest = told.partition(":")
         count, _, kind = rest.partition(":")
-        if name not in NAMES or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
-            raise ValueError(f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(NAMES)}")
+        if name not in NAMES | TENANT_NAMES or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
+            raise ValueError(
+                f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(NAMES | TENANT_NAMES)}"
+            )
         self._name = name
         self._left = int(count or "1")
         self._signal = _SIGNALS[kind or "KILL"]

@@ -52,6 +52,10 @@ class State:
         """Return the tenant admin API's token; made at the first call, in a file of mode 0600."""
         return _secret(self.tenants_token_file).decode("ascii")
 
+    def tenants_public_key(self) -> bytes:
+        """Return the key that the tenants' own tokens follow from; made at the first call."""
+        return _secret(self.folder / "tenants-public.key")
+
     def mask_key(self) -> bytes:
         """Return the key under which masked values are shown as a short HMAC; made at the first call."""
         return _secret(self.folder / "mask.key")

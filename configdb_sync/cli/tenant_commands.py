@@ -322,7 +322,17 @@ def check_command(session: Session, *, url: str) -> None:
     click.echo(f"{url}: request targets arrive as they are sent")
 
 
+@_command("token")
+@click.argument("tenant")
+def token_command(session: Session, *, tenant: str) -> None:
+    """Print the token with which a tenant's user reads it on the public endpoint (without Keystone)."""
+    from configdb_sync.tenants.access import TenantTokenAccess
+
+    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(names.tenant_id(tenant)))
+
+
 COMMANDS = [
+    token_command,
     list_command,
     show_command,
     create_command,

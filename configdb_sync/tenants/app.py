@@ -1,21 +1,22 @@
-"""The WSGI application of the admin endpoint: reads the raw target, lets the caller in, answers in one shape."""
+"""The WSGI application of an endpoint: reads the raw target, lets the caller in, answers in one shape."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_run_id
-from configdb_sync.tenants import move_calls, resource_calls, tenant_calls
+from configdb_sync.tenants import documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
-from configdb_sync.tenants.requests import Request, target_of
-from configdb_sync.tenants.rows import Tenant
+from configdb_sync.tenants.requests import Caller, Request, target_of
+from configdb_sync.tenants.rows import Tenant, find_tenant
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -49,7 +50,18 @@ _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.AUDIT: {"GET": resource_calls.show_audit},
 }
 
-_DOCUMENTS: dict[str, dict[str, Handler]] = {"audit": {"GET": resource_calls.show_audit}}
+_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES})
+"""What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
+
+_OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
+_NOBODY = Caller("nobody", admin=False)
+
+_DOCUMENTS: dict[str, dict[str, Handler]] = {
+    "audit": {"GET": resource_calls.show_audit},
+    "healthz": {"GET": documents.show_health},
+    "openapi.json": {"GET": documents.show_openapi},
+    "application.wadl": {"GET": documents.show_wadl},
+}
 
 
 def methods_of(asked: Route) -> dict[str, Handler]:
@@ -64,11 +76,28 @@ def methods_of(asked: Route) -> dict[str, Handler]:
     return _TABLE[asked.kind]
 
 
+def public_methods_of(asked: Route) -> dict[str, Handler]:
+    """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
+    if asked.kind not in _PUBLIC and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
+        raise refuse(404, "there is nothing at this URL")
+    return {"GET": methods_of(asked)["GET"]}
+
+
 class Application:
     """One endpoint as a WSGI callable; thread-safe; all its state is in the database."""
 
-    def __init__(self, context: Context, access: Access, clock: Clock, new_id: Callable[[], str] = new_run_id) -> None:
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        clock: Clock,
+        new_id: Callable[[], str] = new_run_id,
+        *,
+        public: bool = False,
+    ) -> None:
+        """``public``: only reading, and only the caller's own tenant (T12)."""
         self.context = context
+        self._public = public
         self._access = access
         self._clock = clock
         self._new_id = new_id
@@ -93,8 +122,11 @@ class Application:
             target = target_of(environ)
             found = route(target.segments)
             asked.append(found)
-            caller = self._access.caller(environ)
-            methods = methods_of(found)
+            if found.kind is Kind.DOCUMENT and found.document in _OPEN:
+                caller = _NOBODY
+            else:
+                caller = self._admitted(self._access.caller(environ, found.place), found)
+            methods = public_methods_of(found) if self._public else methods_of(found)
             handler = methods.get("GET" if method == "HEAD" else method)
             if handler is None:
                 allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
@@ -109,6 +141,22 @@ class Application:
         except Exception:
             log.exception("%s: a fault of the service's own", identity)
             return refused(refuse(500, "the service failed; its log tells more"), identity)
+
+    def _admitted(self, caller: Caller, asked: Route) -> Caller:
+        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+        if not self._public:
+            if not caller.admin:
+                raise refuse(403, "this endpoint is for operators")
+            return caller
+        if asked.place is None:
+            return replace(caller, admin=False)
+        tenant = asked.place.tenant
+        if caller.tenant is None:
+            found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
+            project = tenant if found is None else found.project
+            if caller.project is None or caller.project != project:
+                raise refuse(403, "this is not a tenant of the token's project")
+        return replace(caller, admin=False)
 
     def _note(self, asked: list[Route], method: str, identity: str, answer: Answer, seconds: float) -> None:
         """Write the usage record of a request (T14): it always names the tenant that the URL names."""

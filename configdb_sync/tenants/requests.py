@@ -18,11 +18,13 @@ Environ = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls. ``admin``: may reach the admin calls; ``project``: whose tenants it may read otherwise."""
+    """Who calls. ``admin``: may reach the admin calls. Otherwise ``project``: whose tenants it may read, or
+    ``tenant``: the one that it may read."""
 
     name: str
     admin: bool
     project: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)

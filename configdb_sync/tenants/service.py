@@ -8,17 +8,21 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import SystemClock
+from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
-from configdb_sync.tenants.access import Access, OpenAccess
+from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.app import Application
 from configdb_sync.tenants.context import Context, Follower, Limits, NoFollower, NoPull, Pull
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -33,57 +37,89 @@ class Service:
     drivers, in each process."""
 
     admin: Listen
-    access: Access
+    access: Callable[[], Access]
     database_url: str
     transport: Transport = field(default_factory=Transport)
     limits: Limits = field(default_factory=Limits)
     listed: int = 100
+    unguarded: bool = False
     follow: Callable[[Registry], Follower] = lambda _: NoFollower()
     pull: Callable[[Registry], Pull] = lambda _: NoPull()
+    public: Listen | None = None
+    public_access: Callable[[], Access] | None = None
 
 
 def check(service: Service) -> None:
     """Raise ``SettingsError`` if the service would be open to whom it must not."""
-    check_reach(service.admin, service.transport, unguarded=isinstance(service.access, OpenAccess))
+    check_reach(service.admin, service.transport, unguarded=service.unguarded)
+    if service.public is not None:
+        check_reach(service.public, service.transport, unguarded=False)
+        same = (service.public.host, service.public.port) == (service.admin.host, service.admin.port)
+        if same and service.public.port:
+            raise SettingsError("--admin and --public are the same address", way_out="the admin API is to be apart")
 
 
-def serve(service: Service, announce: Callable[[str], None]) -> None:
-    """Listen until SIGTERM or SIGINT; ``announce`` gets the URL once the service has checked itself.
+def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
+    """Listen until SIGTERM or SIGINT; ``announce`` gets the URLs once the service has checked itself.
 
     Never returns but by ``SystemExit``: 0 after a clean stop. Raises ``SettingsError``, ``StateError`` before it
     listens.
     """
     check(service)
     check_bindable(service.admin, "--admin")
+    if service.public is not None:
+        check_bindable(service.public, "--public")
     open_registry(service.database_url, connections=1).close()  # connections don't outlive a fork
 
-    def make(_ports: list[int]) -> tuple[Any, Any]:
+    def make(ports: list[int]) -> tuple[Any, Any]:
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
         context = Context(registry, service.limits, service.follow(registry), service.pull(registry))
-        application = Application(context, service.access, SystemClock())
-        return application, application
+        admin = Application(context, service.access(), SystemClock())
+        if service.public is None or service.public_access is None:
+            return admin, admin
+        public = Application(context, service.public_access(), SystemClock(), public=True)
+        return admin, Endpoints(ports[1], admin, public)
 
     def started(age: int, ports: list[int]) -> None:
-        if age == 1:
-            listen = service.admin
-            url = f"{service.transport.scheme}://{listen.address(ports[0])}"
-            told = lambda: announce(url)  # noqa: E731
-            arguments = (listen.host, ports[0], service.transport, told)
-            threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
+        if age != 1:
+            return
+        places = [service.admin] if service.public is None else [service.admin, service.public]
+        told = list(zip(places, ports, strict=True))
+        arguments = (told, service.transport, announce)
+        threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
-    Gunicorn("tenants", [service.admin], service.transport, make, started=started).run()
+    listens = [service.admin] if service.public is None else [service.admin, service.public]
+    Gunicorn("tenants", listens, service.transport, make, started=started).run()
 
 
-def _check_itself(host: str, port: int, transport: Transport, announce: Callable[[], None]) -> None:
+@dataclass(frozen=True)
+class Endpoints:
+    """The two endpoints in one process, told apart by the port that a request came in at, never by a header."""
+
+    public_port: int
+    admin: Application
+    public: Application
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        public = environ["SERVER_PORT"] == str(self.public_port)
+        return (self.public if public else self.admin)(environ, start_response)
+
+
+def _check_itself(
+    places: list[tuple[Listen, int]], transport: Transport, announce: Callable[[list[str]], None]
+) -> None:
     """Announce if an encoded slash arrives as such; else end the service (T1)."""
-    try:
-        fault = probe(host, port, tls=transport.certificate is not None)
-    except OSError as error:
-        fault = f"it doesn't answer: {error}"
+    fault = None
+    for listen, port in places:
+        try:
+            fault = fault or probe(listen.host, port, tls=transport.certificate is not None)
+        except OSError as error:
+            fault = f"it doesn't answer: {error}"
     if fault is None:
-        announce()
+        announce([f"{transport.scheme}://{listen.address(port)}" for listen, port in places])
         return
     log.error("the service can't be reached as it must: %s", fault)
     sys.stderr.flush()

@@ -103,7 +103,18 @@ def serving(state: Path, *arguments: str, **more: str) -> Iterator[tuple[Api, su
         if found is None:
             process.terminate()
             raise AssertionError(process.communicate(timeout=20))
-        yield Api(int(found[1]), (state / "tenants.token").read_text().strip()), process
+        token = state / "tenants.token"
+        yield Api(int(found[1]), token.read_text().strip() if token.exists() else ""), process
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def public_port(process: subprocess.Popen[str]) -> int:
+    """Return the port of the public endpoint, as the service says it after the admin one's token."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = re.search(r"public endpoint listens on http://127\.0\.0\.1:(\d+)", line)
+        if found:
+            return int(found[1])
+    raise AssertionError("it said nothing of a public endpoint")
