@@ -76,6 +76,6 @@ _failpoint = Failpoint(_told) if _told else None
 
 
 def here(name: str) -> None:
-    """Take note that the step ``name`` (one of ``NAMES``) is passed."""
+    """Take note that the step ``name`` (one of ``NAMES`` or ``TENANT_NAMES``) is passed."""
     if _failpoint is not None:
         _failpoint.passed(name)

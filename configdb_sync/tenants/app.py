@@ -35,7 +35,7 @@ def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler
 
 
 _TENANT: dict[str, Handler] = {
-    "GET": _of_tenant(tenant_calls.show_tenant),
+    "GET": tenant_calls.show_tenant,
     "PUT": tenant_calls.put_tenant,
     "DELETE": tenant_calls.delete_tenant,
 }

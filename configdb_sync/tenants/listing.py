@@ -66,11 +66,49 @@ def tenants(connection: Connection, marker: str | None, limit: int, *, recoverab
 
 def environments(connection: Connection, tenant: int, marker: int | None, limit: int) -> Page[Holding]:
     """Return what a tenant has, by environment."""
-    live = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
-    statement = sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, live).order_by(HOLDINGS.c.environment)
-    if marker is not None:
-        statement = statement.where(HOLDINGS.c.environment > marker)
-    return _page(connection, statement, limit, holding_of, lambda holding: str(holding.environment))
+    asked = {"tenant": tenant, "after": -1 if marker is None else marker, "limit": limit + 1}
+    return _environments([holding_of(row) for row in connection.execute(_ENVIRONMENTS, asked)], limit)
+
+
+def tenant_with_environments(connection: Connection, tenant: str, limit: int) -> tuple[Tenant | None, Page[Holding]]:
+    """Return a tenant (None if it isn't there) and the first page of what it has, by one statement."""
+    rows = connection.execute(_WITH_ENVIRONMENTS, {"tenant": tenant, "limit": limit + 1}).all()
+    if not rows:
+        return None, Page(())
+    held = [holding_of(_Prefixed(row)) for row in rows if row.held_number is not None]  # type: ignore[arg-type]
+    return tenant_of(rows[0]), _environments(held, limit)
+
+
+class _Prefixed:
+    """A row's columns of a holding, beside those of a tenant."""
+
+    def __init__(self, row: Row[Any]) -> None:
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, f"held_{name}")
+
+
+def _environments(found: list[Holding], limit: int) -> Page[Holding]:
+    return Page(found[:limit], str(found[limit - 1].environment) if len(found) > limit else None)
+
+
+_LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
+
+_ENVIRONMENTS = (
+    sa.select(HOLDINGS)
+    .where(HOLDINGS.c.tenant == sa.bindparam("tenant"), HOLDINGS.c.environment > sa.bindparam("after"), _LIVE)
+    .order_by(HOLDINGS.c.environment)
+    .limit(sa.bindparam("limit", type_=sa.Integer))
+)
+
+_WITH_ENVIRONMENTS = (
+    sa.select(TENANTS, *(column.label(f"held_{column.name}") for column in HOLDINGS.c))
+    .join(HOLDINGS, sa.and_(HOLDINGS.c.tenant == TENANTS.c.number, _LIVE), isouter=True)
+    .where(TENANTS.c.id == sa.bindparam("tenant"))
+    .order_by(HOLDINGS.c.environment)
+    .limit(sa.bindparam("limit", type_=sa.Integer))
+)
 
 
 def resources(connection: Connection, holding: int, marker: str | None, limit: int) -> Page[Resource]:

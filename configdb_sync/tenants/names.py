@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from configdb_sync.tenants.refusals import refuse, shown
 
 LONGEST_ID = 255
@@ -13,6 +15,8 @@ LONGEST_NAME = 128
 ENVIRONMENT_LIMIT = 2**63
 
 MOVE = ("action", "move")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 ID_RULES = (
     "A tenant ID is 1 to 255 Unicode characters (code points, not bytes) without '/' and without NUL; the operator"
@@ -63,6 +67,6 @@ def _fault(text: str, longest: int) -> str | None:
         return f"has {len(text)} characters, {longest} are allowed"
     if "\0" in text:
         return "holds the character NUL"
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         return "holds half a surrogate pair"
     return None

@@ -194,10 +194,13 @@ def locked_numbers(connection: Connection, numbers: Iterable[int]) -> dict[int, 
 
 def find_holding(connection: Connection, tenant: int, environment: int) -> Holding | None:
     """Return what a tenant has in an environment, live or not."""
-    row = connection.execute(
-        sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, HOLDINGS.c.environment == environment)
-    ).first()
+    row = connection.execute(_HOLDING, {"tenant": tenant, "environment": environment}).first()
     return None if row is None else holding_of(row)
+
+
+_HOLDING = sa.select(HOLDINGS).where(
+    HOLDINGS.c.tenant == sa.bindparam("tenant"), HOLDINGS.c.environment == sa.bindparam("environment")
+)
 
 
 def holdings_of(connection: Connection, tenant: int) -> list[Holding]:
@@ -209,7 +212,10 @@ def holdings_of(connection: Connection, tenant: int) -> list[Holding]:
 
 def find_resource(connection: Connection, environment: int, name: str) -> Resource | None:
     """Return a data source by its name, which is given once in an environment, whoever owns it."""
-    row = connection.execute(
-        sa.select(RESOURCES).where(RESOURCES.c.environment == environment, RESOURCES.c.name == name)
-    ).first()
+    row = connection.execute(_RESOURCE, {"environment": environment, "name": name}).first()
     return None if row is None else resource_of(row)
+
+
+_RESOURCE = sa.select(RESOURCES).where(
+    RESOURCES.c.environment == sa.bindparam("environment"), RESOURCES.c.name == sa.bindparam("name")
+)

@@ -8,7 +8,7 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.metadata import read_body
 from configdb_sync.tenants.pages import fields_of, limit_of, unchanged
 from configdb_sync.tenants.requests import Request, read_json, refuse_body
-from configdb_sync.tenants.rows import Change, Holding, Tenant
+from configdb_sync.tenants.rows import Change
 
 
 def change_of(request: Request) -> Change:
@@ -17,24 +17,20 @@ def change_of(request: Request) -> Change:
     return Change(request.caller.name, origin, request.identity, request.time)
 
 
-def show_tenant(context: Context, request: Request, tenant: Tenant) -> Answer:
+def show_tenant(context: Context, request: Request) -> Answer:
     """GET, HEAD /v1.0/<tenantId>: 200 (HEAD 204), 203 where ConfigDB couldn't be asked, 304 (T2, T3)."""
     parameters = request.parameters("fields", "limit")
     fields, limit = fields_of(parameters), limit_of(context, parameters)
     fresh = True
-    if fields is None or fields & views.STATUS_FIELDS:
+    if context.pull.asks and (fields is None or fields & views.STATUS_FIELDS):
         fresh = context.pull.refresh(request.place)
-        if context.pull.asks:
-            tenant = context.registry.tenant(tenant.id)
+    tenant, held = context.registry.tenant_page(request.place.tenant, limit)
     headers = views.state_headers(tenant.id, tenant, tenant.etag, tenant.counts.size)
     answer = unchanged(request, tenant.etag, headers)
     if answer is not None:
         return answer
     if request.method == "HEAD":
         return Answer(204, headers=headers)
-    held = listing.Page[Holding](())
-    if fields is None or fields & {"resources", "resources_next"}:
-        held = context.registry.read(lambda one: listing.environments(one, tenant.number, None, limit))
     view = views.tenant_view(tenant, held, limit)
     return json_answer(views.chosen(view, fields), 200 if fresh else 203, headers)
 

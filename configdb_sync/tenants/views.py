@@ -19,7 +19,7 @@ STATUS_FIELDS = frozenset({"status", "status_details"})
 
 def moment(time: int) -> str:
     """Return microseconds since 1970 as ISO 8601 in UTC."""
-    return (_EPOCH + timedelta(microseconds=time)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{(_EPOCH + timedelta(microseconds=time)).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _state(state: State) -> dict[str, Any]:
