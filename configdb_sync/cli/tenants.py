@@ -86,7 +86,7 @@ def serve(
     from configdb_sync.tenants.chain import Chain
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
-    from configdb_sync.tenants.following import Connected, Following
+    from configdb_sync.tenants.following import Connected
 
     accesses = _Accesses(session, auth, token_file, admin_role, public_cloud)
     for made in (accesses.admin, accesses.public):
@@ -101,8 +101,8 @@ def serve(
 
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
-    def pull(registry: Registry) -> Pull:
-        around = Surroundings(registry.database, Connected(session.client), SystemClock())
+    def pull(registry: Registry, client: Connected) -> Pull:
+        around = Surroundings(registry.database, client, SystemClock())
         return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
 
     open_records(session.database).close()  # what the runs recorded is asked for
@@ -116,7 +116,7 @@ def serve(
         transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
         limits=Limits(retention=int(retention * DAY)),
         listed=listed,
-        follow=lambda registry: Following(registry, Connected(session.client), SystemClock()),
+        connect=session.client,
         pull=pull,
     )
     service.serve(told, announce)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_run_id
-from configdb_sync.tenants import documents, move_calls, resource_calls, tenant_calls
+from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context
@@ -40,9 +40,11 @@ _TENANT: dict[str, Handler] = {
     "DELETE": tenant_calls.delete_tenant,
 }
 
+_ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
+
 _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": resource_calls.show_place},
+    Kind.PLACE: {"GET": resource_calls.show_place, "PUT": document_calls.put_overrides},
     Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
     Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
     Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
@@ -73,6 +75,8 @@ def methods_of(asked: Route) -> dict[str, Handler]:
         return found
     if asked.kind is Kind.PLACE and asked.place is not None and asked.place.environment is None:
         return _TENANT
+    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is None:
+        return _ENVIRONMENT
     return _TABLE[asked.kind]
 
 

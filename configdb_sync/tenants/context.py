@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 
@@ -69,3 +71,4 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
+    client: Callable[[], ConfigDBClient] | None = None

@@ -38,6 +38,7 @@ _NONE_MATCH = {"name": "If-None-Match", "in": "header", "schema": {"type": "stri
 _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
 _MARKER = {"name": "marker", "in": "query", "schema": {"type": "string"}}
 _FIELDS = {"name": "fields", "in": "query", "schema": {"type": "string"}}
+_LEVEL = {"name": "level", "in": "query", "schema": {"type": "string"}}
 _RECOVERABLE = {"name": "recoverable", "in": "query", "schema": {"type": "string", "enum": ["true", "false"]}}
 
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
@@ -65,7 +66,10 @@ CALLS: dict[str, _Codes] = {
     "/v1.0/{tenantId}/environments/{environment}": _READ,
     "/v1.0/{tenantId}/environments/{environment}/action/move": _ACTION,
     "/v1.0/{tenantId}/environments/{environment}/resources": {"get": (200, 301, 404, 410)},
-    "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}": _READ,
+    "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}": {
+        **_READ,
+        "put": (204, 301, 404, 409, 410, 412, 413, 415, 503),
+    },
     "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}/action/move": _ACTION,
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
@@ -74,6 +78,7 @@ CALLS: dict[str, _Codes] = {
 }
 """Every call and the answers that it has of its own; 400, 401, 403 and 500 are everywhere."""
 
+_ANY = {"type": "object"}
 _ERROR = {"$ref": "#/components/schemas/Error"}
 _OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 
@@ -102,15 +107,17 @@ def show_wadl(context: Context, request: Request) -> Answer:
 def _parameters(path: str, method: str) -> list[dict[str, Any]]:
     found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE) if f"{{{one['name']}}}" in path]
     if path.endswith("/action/move"):
-        return [*found, _DEST, _MATCH]
-    if path == "/v1.0":
-        return [*found, _LIMIT, _MARKER, _RECOVERABLE]
-    if path.endswith(("/environments", "/resources", "/audit")):
-        return [*found, _LIMIT, _MARKER]
-    if method in {"get", "head"} and path not in _OPEN:
-        return [*found, _FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
-    if path == "/v1.0/{tenantId}":
-        return [*found, _MATCH, *([_NONE_MATCH] if method == "put" else [])]
+        found += [_DEST, _MATCH]
+    elif path == "/v1.0":
+        found += [_LIMIT, _MARKER, _RECOVERABLE]
+    elif path.endswith(("/environments", "/resources", "/audit")):
+        found += [_LIMIT, _MARKER]
+    elif path.endswith("/{dataSource}"):
+        found += [*([] if method == "put" else [_FIELDS]), _LEVEL, _MATCH, _NONE_MATCH]
+    elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
+        found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
+    elif method in {"get", "head"} and path not in _OPEN:
+        found += [_FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
     return found
 
 
@@ -132,7 +139,7 @@ def openapi() -> dict[str, Any]:
             if path in _OPEN:
                 operation["security"] = []
             if method == "put":
-                schema = {"$ref": "#/components/schemas/Tenant"}
+                schema = _ANY if path.endswith("/{dataSource}") else {"$ref": "#/components/schemas/Tenant"}
                 operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
             paths.setdefault(path, {})[method] = operation
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from configdb_sync.tenants import listing, views
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.document_calls import levels_of, show_effective
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.pages import fields_of, limit_of, number_of, place_of, unchanged
 from configdb_sync.tenants.paths import Place
@@ -26,10 +27,12 @@ def located(context: Context, request: Request, place: Place) -> Live:
 
 def show_place(context: Context, request: Request) -> Answer:
     """GET, HEAD of an environment or a data source of a tenant: 200 (HEAD 204), 203, 301, 304."""
-    parameters = request.parameters("fields", "limit")
-    fields, limit = fields_of(parameters), limit_of(context, parameters)
+    parameters = request.parameters("fields", "limit", "level")
+    fields, limit, levels = fields_of(parameters), limit_of(context, parameters), levels_of(parameters)
     place, fresh = request.place, True
     live = located(context, request, place)
+    if levels is not None and context.client is not None:
+        return show_effective(context, request, live, levels)
     if context.pull.asks and (fields is None or fields & views.STATUS_FIELDS):
         fresh = context.pull.refresh(place)
         live = located(context, request, place)

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.app import Application
-from configdb_sync.tenants.context import Context, Follower, Limits, NoFollower, NoPull, Pull
+from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
+from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 
@@ -33,7 +35,7 @@ _BOOT_ERROR = 3
 
 @dataclass(frozen=True)
 class Service:
-    """All that a server process needs to be told. ``follow`` gives what brings ConfigDB along, ``pull`` the status
+    """All that a server process needs to be told. ``connect`` gives a client of ConfigDB and ``pull`` the status
     drivers, in each process."""
 
     admin: Listen
@@ -43,8 +45,8 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     listed: int = 100
     unguarded: bool = False
-    follow: Callable[[Registry], Follower] = lambda _: NoFollower()
-    pull: Callable[[Registry], Pull] = lambda _: NoPull()
+    connect: Callable[[], ConfigDBClient] | None = None
+    pull: Callable[[Registry, Connected], Pull] = lambda _registry, _client: NoPull()
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
 
@@ -54,9 +56,9 @@ def check(service: Service) -> None:
     check_reach(service.admin, service.transport, unguarded=service.unguarded)
     if service.public is not None:
         check_reach(service.public, service.transport, unguarded=False)
-        same = (service.public.host, service.public.port) == (service.admin.host, service.admin.port)
-        if same and service.public.port:
-            raise SettingsError("--admin and --public are the same address", way_out="the admin API is to be apart")
+        # They are told apart by the port that a request came in at.
+        if service.public.port == service.admin.port != 0:
+            raise SettingsError("--admin and --public have the same port", way_out="give them different ones")
 
 
 def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
@@ -75,7 +77,11 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
-        context = Context(registry, service.limits, service.follow(registry), service.pull(registry))
+        context = Context(registry, service.limits)
+        if service.connect is not None:
+            client = Connected(service.connect)
+            following = Following(registry, client, SystemClock())
+            context = Context(registry, service.limits, following, service.pull(registry, client), client)
         admin = Application(context, service.access(), SystemClock())
         if service.public is None or service.public_access is None:
             return admin, admin

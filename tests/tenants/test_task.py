@@ -20,7 +20,7 @@ from configdb_sync.tenants.rows import Change
 from configdb_sync.tenants.status import Status
 from tests.support.processes import run
 from tests.support.product import Product
-from tests.tenants.support import serving
+from tests.tenants.support import Api, public_port, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples/small-cloud"
 ENV = 1
@@ -141,3 +141,34 @@ def test_a_run_that_died_does_not_stay_build(product: Product, cloud: Path, regi
         assert api.get(Place("admin").url).json["status"] == "ERROR"
         assert sync(product, cloud) == 0
         assert api.get(Place("admin").url).json["status"] == "ACTIVE"
+
+
+def test_values_through_the_tenants_path(product: Product, cloud: Path, registry: Registry) -> None:
+    """Each tenant's path shows its own data by id; the admin endpoint overrides, and the node gets it."""
+    assert sync(product, cloud) == 0
+    registry.put(now(), "b", None)
+    registry.move(now(), Place("admin", ENV, "globals"), "b")
+    with serving(product.state, "--drivers", "none", "--public", "127.0.0.1:0") as (api, process):
+        port = public_port(process)
+        url = f"{Place('admin', ENV, 'astute').url}?level=nodes=2"
+        shown = api.get(url)
+        assert (shown.status, shown.json["effective"]["uid"], shown.json["status"]) == (200, "2", "ACTIVE")
+        assert api("HEAD", url).etag == shown.etag
+        user = Api(port, product("tenants", "token", "admin").out.strip())
+        assert user.get(url).json["effective"] == shown.json["effective"]
+        assert user.put(url, json={"debug": True}).status == 405
+        assert user.get(f"{Place('admin', ENV, 'globals').url}?level=nodes=2").status == 404
+        assert api.get(f"{Place('b', ENV, 'globals').url}?level=nodes=2").status == 200
+        assert api.put(url, 'If-Match: "x"', json={"fresh": 1}).status == 412
+        assert api.put(url, f"If-Match: {shown.etag}", json={"fresh": 1}).status == 204
+        assert api.get(url).json["effective"]["fresh"] == 1
+        assert api.get(url).etag != shown.etag
+        assert (api.put(url, json=[]).status, api.put(url, json="x").status) == (400, 400)
+        assert api.put(Place("admin", ENV, "astute").url, json={}).status == 400
+        assert api.put(Place("admin", ENV).url, json={}).status == 405
+        assert [api.get(f"{Place('admin', ENV, 'astute').url}?level={bad}").status for bad in ("x", "what=1")] == [
+            400,
+            404,
+        ]
+    assert sync(product, cloud) == 0
+    assert "\nfresh: 1\n" in (cloud / "node-2/etc/fuel/cluster/1/astute.yaml").read_text()
