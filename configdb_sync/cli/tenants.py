@@ -55,6 +55,12 @@ def tenants() -> None:
     help="Status drivers in the order in which they are asked; none for none.",
 )
 @click.option("--max-age", type=click.FloatRange(0), default=10, show_default=True, help="Seconds a status holds.")
+@click.option(
+    "--usage-log",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Append a line of JSON for each request, with its tenant, to be summed for charge-back.",
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
@@ -73,6 +79,7 @@ def serve(
     listed: int,
     drivers: str,
     max_age: float,
+    usage_log: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     behind_proxy: bool,
@@ -117,6 +124,7 @@ def serve(
         limits=Limits(retention=int(retention * DAY)),
         listed=listed,
         connect=session.client,
+        usage_log=usage_log,
         pull=pull,
     )
     service.serve(told, announce)

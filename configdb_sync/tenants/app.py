@@ -17,6 +17,7 @@ from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Request, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
+from configdb_sync.tenants.views import moment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -168,6 +169,7 @@ class Application:
             return
         place = asked[0].place if asked else None
         record: dict[str, Any] = {
+            "time": moment(int(self._clock.now().timestamp() * 1_000_000)),
             "request_id": identity,
             "tenant": None if place is None else place.tenant,
             "path": None if place is None else place.path,

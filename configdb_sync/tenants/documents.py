@@ -18,28 +18,42 @@ from configdb_sync.tenants.requests import Request
 ID_PATTERN = "[^/]+"
 """The pattern of the source document; it is in XML Schema and ECMAScript alike."""
 
-_TENANT = {"name": "tenantId", "in": "path", "required": True, "schema": {"$ref": "#/components/schemas/TenantID"}}
-_ENVIRONMENT = {
+_TENANT: dict[str, Any] = {
+    "name": "tenantId",
+    "in": "path",
+    "required": True,
+    "schema": {"$ref": "#/components/schemas/TenantID"},
+}
+_ENVIRONMENT: dict[str, Any] = {
     "name": "environment",
     "in": "path",
     "required": True,
     "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$"},
 }
-_SOURCE = {
+_SOURCE: dict[str, Any] = {
     "name": "dataSource",
     "in": "path",
     "required": True,
     "description": "Slashes of the name stand bare in the path.",
     "schema": {"type": "string", "minLength": 1, "maxLength": names.LONGEST_NAME},
 }
-_DEST = {"name": "dest", "in": "query", "required": True, "schema": {"$ref": "#/components/schemas/TenantID"}}
-_MATCH = {"name": "If-Match", "in": "header", "schema": {"type": "string"}}
-_NONE_MATCH = {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}
-_LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
-_MARKER = {"name": "marker", "in": "query", "schema": {"type": "string"}}
-_FIELDS = {"name": "fields", "in": "query", "schema": {"type": "string"}}
-_LEVEL = {"name": "level", "in": "query", "schema": {"type": "string"}}
-_RECOVERABLE = {"name": "recoverable", "in": "query", "schema": {"type": "string", "enum": ["true", "false"]}}
+_DEST: dict[str, Any] = {
+    "name": "dest",
+    "in": "query",
+    "required": True,
+    "schema": {"$ref": "#/components/schemas/TenantID"},
+}
+_MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": {"type": "string"}}
+_NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}
+_LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+_MARKER: dict[str, Any] = {"name": "marker", "in": "query", "schema": {"type": "string"}}
+_FIELDS: dict[str, Any] = {"name": "fields", "in": "query", "schema": {"type": "string"}}
+_LEVEL: dict[str, Any] = {"name": "level", "in": "query", "schema": {"type": "string"}}
+_RECOVERABLE: dict[str, Any] = {
+    "name": "recoverable",
+    "in": "query",
+    "schema": {"type": "string", "enum": ["true", "false"]},
+}
 
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
 

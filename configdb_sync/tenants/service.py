@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import SystemClock
@@ -17,7 +19,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.app import Application
+from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
 from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.opening import open_registry
@@ -47,6 +49,7 @@ class Service:
     unguarded: bool = False
     connect: Callable[[], ConfigDBClient] | None = None
     pull: Callable[[Registry, Connected], Pull] = lambda _registry, _client: NoPull()
+    usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
 
@@ -71,9 +74,13 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
     check_bindable(service.admin, "--admin")
     if service.public is not None:
         check_bindable(service.public, "--public")
+    if service.usage_log is not None:
+        write_usage(service.usage_log)
     open_registry(service.database_url, connections=1).close()  # connections don't outlive a fork
 
     def make(ports: list[int]) -> tuple[Any, Any]:
+        if service.usage_log is not None:
+            write_usage(service.usage_log)
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
@@ -98,6 +105,22 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
 
     listens = [service.admin] if service.public is None else [service.admin, service.public]
     Gunicorn("tenants", listens, service.transport, make, started=started).run()
+
+
+def write_usage(path: Path) -> None:
+    """Append a line of JSON for each request to a file of mode 0600; it may be rotated away (T14).
+
+    Raises ``SettingsError`` if it can't be written.
+    """
+    try:
+        path.touch(mode=0o600)
+        handler = WatchedFileHandler(path, encoding="ascii", delay=False)
+    except OSError as error:
+        raise SettingsError(f"the usage log {path} can't be written: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    usage.handlers[:] = [handler]
+    usage.setLevel(logging.INFO)
+    usage.propagate = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,3 +95,25 @@ def test_a_marked_tenant_is_gone_for_its_user(both: Both) -> None:
     user = both.user("m")
     both.registry.mark(change(), "m", 10**12)
     assert user.get("/v1.0/m").status == 410
+
+
+def test_every_usage_record_has_the_tenant(tmp_path: Path) -> None:
+    """T14: also of what was refused; a file for its owner alone."""
+    log = tmp_path / "usage.jsonl"
+    with serving(tmp_path / "state", "--drivers", "none", "--usage-log", str(log)) as (api, _):
+        api.put("/v1.0/%2E%2E")
+        api.get("/v1.0/a%20b")
+        api.get("/v1.0/a%20b", "X-Auth-Token: wrong")
+        api.post("/v1.0/a%20b/environments/7/action/move?dest=x")
+        api.get("/v1.0/%2F")
+    found = [json.loads(line) for line in log.read_text().splitlines()]
+    asked = [one for one in found if one["kind"] is not None]
+    assert [(one["tenant"], one["method"], one["status"]) for one in asked] == [
+        ("..", "PUT", 201),
+        ("a b", "GET", 404),
+        ("a b", "GET", 401),
+        ("a b", "POST", 404),
+    ]
+    assert asked[-1]["path"] == "environments/7"
+    assert all(one["request_id"].startswith("req-") for one in found)
+    assert log.stat().st_mode & 0o777 == 0o600
