@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.options import BUS, RUN, SYNC, Session, settings_options
+from configdb_sync.cli.options import BUS, ENVIRONMENT, RUN, SYNC, Session, settings_options
 from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
 from configdb_sync.cli.sources import node_source
@@ -39,7 +39,12 @@ from configdb_sync.tenants.task import TaskOwners
 
 _SHARED = (
     click.option(
-        "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
+        "--env",
+        "environment",
+        type=ENVIRONMENT,
+        required=True,
+        metavar="N",
+        help="The environment's number.",
     ),
     click.option(
         "--from",

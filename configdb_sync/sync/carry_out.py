@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.changes import Place, add_overrides
+from configdb_sync.configdb.change import VALUES, Change, Place
+from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
@@ -19,6 +20,7 @@ from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.prepare import BLANK, Prepared, body, prepare
+from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.work import DocumentWork, NodeWork
@@ -61,6 +63,7 @@ class NodeTask:
     problems: list[ProductError] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
     told: bool = True
+    etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
         self.records = dict(self.work.records)
@@ -123,15 +126,19 @@ class NodeTask:
         if refusal is not None:
             raise refusal
         failpoints.here("before-upload")
-        self.run.client.put_values(
-            self.run.options.environment, self._levels, self._definition(document), body(document)
-        )
+        client, place = self.run.client, self._place(document)
+        client.put_values(place.env, place.levels, place.definition, body(document))
         failpoints.here("after-upload")
+        if client.observed and self.work.stored is not None:
+            before = self.work.stored.values(document.data_source)
+            client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _override(self, document: DocumentWork) -> None:
+        add_overrides(self.run.client, self._place(document), dict(document.ordered))
+
+    def _place(self, document: DocumentWork) -> Place:
         definition = self._definition(document)
-        place = Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
-        add_overrides(self.run.client, place, dict(document.ordered))
+        return Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)
@@ -142,10 +149,10 @@ class NodeTask:
     def verify(self) -> None:
         """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
         changed = [document for document in self.alive if document.change]
-        etags: Mapping[int, Etags] | None = None
+        etags = None
         if changed:
             try:
-                etags = self.run.client.etags(self.run.options.environment, self._levels)
+                etags = self.etags = self.run.client.etags(self.run.options.environment, self._levels)
             except ProductError as error:
                 self._failed_all(error, changed)
                 return
@@ -245,7 +252,21 @@ class NodeTask:
             uploaded=tuple(self.uploaded),
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
+            quiet=self._quiet(),
         )
+
+    def _quiet(self) -> Quiet | None:
+        """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
+        plan, stored = self.work.plan, self.work.stored
+        if self.work.files is None or stored is None:
+            return None
+        if plan.problems or self.problems or plan.unsafe or plan.idle or self.written:
+            return None
+        state = stored.state(self.work.files, self.etags)
+        names = (*plan.unchanged, *(change.data_source for change in plan.changes))
+        if state is None:
+            return None
+        return Quiet(state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources)
 
 
 class _Guard:

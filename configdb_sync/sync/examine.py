@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
@@ -37,6 +38,7 @@ from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
+from configdb_sync.sync.quiet import decode, files_digest
 from configdb_sync.sync.recall import changed_by_others, recall
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.safety import UnsafeChange
@@ -54,6 +56,9 @@ class Examiner:
 
     ``allowed`` are the unsafe changes that the user let through, ``roster`` what Nailgun knows of the nodes.
     """
+
+    QUICK: ClassVar[bool] = True
+    """Whether nodes at rest may be told by digests (``quiet``)."""
 
     client: ConfigDBClient
     catalog: Catalog
@@ -82,7 +87,34 @@ class Examiner:
             self.health.failed(error)
             return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
 
+    def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, StoredNode | None]:
+        """Return a node's work if digests tell that there is none, and what was read of ConfigDB to tell it."""
+        body = self.records.quiet(read.identity)
+        if body is None:
+            return None, None
+        quiet = decode(body)
+        stored = StoredNode(self.client, self.catalog, self.options.environment, quiet.levels)
+        if not self.catalog.may_work_on(quiet.wanted) or stored.state(files) != quiet.state:
+            return None, stored
+        if self.roster is not None:
+            self.roster.check(read.identity, quiet.fqdn)
+        self.catalog.claim(quiet.levels, read.identity)
+        self.catalog.want(quiet.wanted)
+        plan = NodePlan(
+            read.identity, quiet.fqdn, unchanged=quiet.unchanged, undeclared=quiet.undeclared, notes=quiet.notes
+        )
+        return NodeWork(plan, stored), stored
+
     def _examine(self, read: NodeRead) -> NodeWork | None:
+        options, files = self.options, None
+        if self.QUICK and options.stage is None:
+            files = files_digest(read, options.levels, options.data_sources)
+        stored: StoredNode | None = None
+        if files is not None:
+            found, stored = self._at_rest(read, files)
+            if found is not None:
+                asked = not self.options.nodes or {read.identity, found.plan.fqdn} & set(self.options.nodes)
+                return found if asked else None
         paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
         layout = layout_of(paths)
         base = {path: self._base_document(read, path) for path in layout.base_files}
@@ -92,9 +124,11 @@ class Examiner:
         self._check(read, facts, layout)
         mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
         levels = self._levels(facts.scope)
+        self.catalog.claim(levels, read.identity)
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
-        stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
+        if stored is None or stored.levels != levels:
+            stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
@@ -121,7 +155,7 @@ class Examiner:
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, fresh=unknown and not strange)
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, unknown and not strange, files)
 
     def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
@@ -198,10 +232,13 @@ class Examiner:
             self.options.accept,
         )
         above, overrides = stored.above(name), stored.overrides(name)
-        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        ordered: Mapping[str, Json] = {}
+        if self.catalog.orders:
+            beneath = merge_levels([*above, (meant.values, overrides)])
+            ordered = given(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
-        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        levels = [*above, (meant.values, overrides)]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")

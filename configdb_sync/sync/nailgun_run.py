@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from configdb_sync import failpoints, jsonvalues
 from configdb_sync.errors import DocumentError, NodeError
@@ -37,6 +38,8 @@ _NODE, _CLUSTER = "node", "cluster"
 @dataclass(frozen=True, kw_only=True)
 class NailgunExaminer(Examiner):
     """Looks at nodes as Nailgun's data gives them."""
+
+    QUICK: ClassVar[bool] = False
 
     nodes: NailgunNodes
 

@@ -18,17 +18,22 @@ from configdb_sync.errors import (
 )
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What was done with one node: its plan, and which of the data sources in it were sent and written."""
+    """What was done with one node: its plan, and which of the data sources in it were sent and written.
+
+    ``quiet``: what the next run may know it by, if it is at rest now.
+    """
 
     plan: NodePlan
     uploaded: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
+    quiet: Quiet | None = None
 
     @property
     def unsafe_only(self) -> bool:
@@ -38,7 +43,10 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. ``stopped``: what ended it before all nodes were worked on."""
+    """What a run did. ``stopped``: what ended it before all nodes were worked on.
+
+    ``change`` is what was made of the environment, ``lacked`` what was to be made (None: the same).
+    """
 
     run: str
     environment: int
@@ -49,6 +57,7 @@ class Report:
     stopped: ProductError | None = None
     not_attempted: tuple[str, ...] = ()
     stage: str | None = None
+    lacked: EnvironmentChange | None = None
 
     @property
     def uploads(self) -> int:
@@ -79,7 +88,8 @@ class Report:
     @property
     def plan_digest(self) -> str:
         """The digest that a plan of the same nodes, made just before, would have had."""
-        return Plan(self.environment, self.change, tuple(node.plan for node in self.nodes)).digest
+        lacked = self.change if self.lacked is None else self.lacked
+        return Plan(self.environment, lacked, tuple(node.plan for node in self.nodes)).digest
 
     @property
     def exit(self) -> Exit:

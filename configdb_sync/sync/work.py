@@ -47,7 +47,8 @@ class DocumentWork:
 class NodeWork:
     """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
 
-    ``fresh``: nothing was ever uploaded of this node.
+    ``fresh``: nothing was ever uploaded of this node. ``files``: the digest of its files if it may be remembered as one
+    at rest (``quiet``).
     """
 
     plan: NodePlan
@@ -56,3 +57,4 @@ class NodeWork:
     data_sources: tuple[str, ...] = ()
     records: Mapping[str, Record] = field(default_factory=dict, repr=False)
     fresh: bool = False
+    files: str | None = None

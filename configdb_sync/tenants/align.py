@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.changes import Place
+from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Component
 from configdb_sync.sync.naming import RECORDS, component_name, records_component

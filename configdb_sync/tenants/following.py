@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 from configdb_sync.clock import Clock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
@@ -24,8 +25,9 @@ LONGEST = 60.0
 class Connected:
     """A client that is made when it is first needed, then kept; safe for several threads."""
 
-    def __init__(self, make: Callable[[], ConfigDBClient]) -> None:
+    def __init__(self, make: Callable[[], AbstractContextManager[ConfigDBClient]]) -> None:
         self._make = make
+        self._kept = ExitStack()
         self._lock = threading.Lock()
         self._client: ConfigDBClient | None = None
 
@@ -33,15 +35,14 @@ class Connected:
         """Return the client. Raises as what makes it."""
         with self._lock:
             if self._client is None:
-                self._client = self._make()
+                self._client = self._kept.enter_context(self._make())
             return self._client
 
     def close(self) -> None:
         """Give its connections back."""
         with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+            self._client = None
+            self._kept.close()
 
 
 def change_now(clock: Clock, actor: str, origin: str) -> Change:

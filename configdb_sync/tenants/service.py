@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
@@ -47,7 +48,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     listed: int = 100
     unguarded: bool = False
-    connect: Callable[[], ConfigDBClient] | None = None
+    connect: Callable[[], AbstractContextManager[ConfigDBClient]] | None = None
     pull: Callable[[Registry, Connected], Pull] = lambda _registry, _client: NoPull()
     usage_log: Path | None = None
     public: Listen | None = None

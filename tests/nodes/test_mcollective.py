@@ -280,6 +280,7 @@ def test_a_node_that_is_down_is_named_and_the_others_go_on(
         lab.nodes["125"].process.go_on()
 
 
+@pytest.mark.long
 def test_a_broker_that_goes_away_fails_what_is_left_and_a_later_run_converges(
     lab: Laboratory, trees: Path, nodes: MCollectiveNodes
 ) -> None:
