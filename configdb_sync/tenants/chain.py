@@ -11,7 +11,6 @@ from concurrent.futures import TimeoutError as Late
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ConfigDBError
@@ -22,7 +21,7 @@ from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Holding, Resource, State, Tenant, Work
+from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
 from configdb_sync.tenants.status import cut
 
 log = logging.getLogger(__name__)
@@ -114,18 +113,10 @@ class Chain:
     def _store(self, environment: int, told: dict[str, tuple[Resource, StatusContext]]) -> None:
         change = change_now(self._clock, "status drivers", "service")
 
-        def work(work: Work) -> None:
-            # Only over what was read: a push meanwhile knows better.
-            present = dict(_versions(work.connection, environment, told))
-            kept = {
-                name: (after.status, after.details)
-                for name, (source, after) in told.items()
-                if present.get(name) == source.version
-            }
-            if kept:
-                owning.tell(work, environment, kept)
-
-        self._registry.write(change, work)
+        found = {name: (after.status, after.details) for name, (_, after) in told.items()}
+        # Only over what was read: a push meanwhile knows better.
+        read = {name: source.version for name, (source, _) in told.items()}
+        self._registry.write(change, lambda work: owning.tell(work, environment, found, only=read))
 
     def _whole(self, place: Place, state: State, kind: str) -> bool:
         """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
@@ -173,9 +164,3 @@ class Chain:
         future: Future[StatusContext] = self._pool.submit(ask, context)
         future.add_done_callback(lambda _: self._busy.release())
         return future.result(driver.deadline)
-
-
-def _versions(connection: Connection, environment: int, wanted: Mapping[str, Any]) -> list[tuple[str, int]]:
-    table = schema.resources
-    here = sa.and_(table.c.environment == environment, table.c.name.in_(list(wanted)))
-    return [(row.name, row.version) for row in connection.execute(sa.select(table).where(here))]

@@ -104,18 +104,30 @@ def _size(connection: Connection, holding: int) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def tell(work: Work, environment: int, told: Mapping[str, Told], run: str | None = None) -> int:
+def tell(
+    work: Work,
+    environment: int,
+    told: Mapping[str, Told],
+    run: str | None = None,
+    only: Mapping[str, int] | None = None,
+) -> int:
     """Store how data sources do; counters and wholes follow. Returns how many changed; nothing is written else (S7).
 
-    ``run``: the run that is at work on them. Data sources that nobody owns are passed over.
+    ``run``: the run that is at work on them; ``only``: the versions that are to be changed, others have been told of
+    since. Data sources that nobody owns are passed over.
     """
     here = sa.and_(RESOURCES.c.environment == environment, RESOURCES.c.name.in_(list(told)))
     owners = sa.select(HOLDINGS.c.tenant).join(RESOURCES, RESOURCES.c.holding == HOLDINGS.c.number).where(here)
-    tenants = locked_numbers(work.connection, set(work.connection.scalars(owners)))
+    tenants: dict[int, Tenant] = {}
+    # What was moved until the lock was had has another owner now.
+    while not (now := set(work.connection.scalars(owners))) <= set(tenants):
+        tenants = locked_numbers(work.connection, now | set(tenants))
     deltas: dict[int, Counts] = defaultdict(Counts)
     changed = 0
     for row in work.connection.execute(sa.select(RESOURCES).where(here)).all():
         resource = resource_of(row)
+        if only is not None and only.get(resource.name) != resource.version:
+            continue
         status, details = told[resource.name][0], cut(told[resource.name][1])
         if (status, details) == (resource.status, resource.details):
             if run != resource.run:
