@@ -94,7 +94,7 @@ class Examiner:
             return None, None
         quiet = decode(body)
         stored = StoredNode(self.client, self.catalog, self.options.environment, quiet.levels)
-        if stored.state(files) != quiet.state:
+        if not self.catalog.may_work_on(quiet.wanted) or stored.state(files) != quiet.state:
             return None, stored
         if self.roster is not None:
             self.roster.check(read.identity, quiet.fqdn)
@@ -137,6 +137,7 @@ class Examiner:
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
+                self.catalog.check_owner(name)
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault

@@ -23,6 +23,7 @@ from configdb_sync.sync.expected import Expected, expected
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orphans import Orphan, orphans
+from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.quiet import encode
@@ -84,6 +85,7 @@ class Run:
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
     pace: Pace | None = None
+    owners: Owners = field(default_factory=NoOwners)
     examiner: Callable[..., Examiner] = Examiner
     executor: Callable[..., Executor] = Executor
     statuses: Mapping[str, str] | None = None
@@ -131,6 +133,8 @@ class Run:
         allowed, wanted = self._agreed(approved)
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
         tally.begins(identities, lambda: examiner.catalog.made, lambda: examiner.catalog.change)
+        examiner.catalog.register()
+        self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
         executor = self.executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
@@ -184,7 +188,7 @@ class Run:
     ) -> tuple[Examiner, list[str]]:
         if self.options.nodes and set(self.options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in self.options.nodes]
-        catalog = Catalog(self.client, self.options)
+        catalog = Catalog(self.client, self.options, self.owners)
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
