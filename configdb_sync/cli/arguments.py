@@ -13,7 +13,7 @@ import click
 from configdb_sync import masking
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.changes import Change, Place
+from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError

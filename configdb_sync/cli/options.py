@@ -6,14 +6,15 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from configdb_sync.clock import new_run_id
+from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
@@ -24,6 +25,7 @@ from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.settings import Settings, read_settings
 from configdb_sync.state import State, locate, open_state
 from configdb_sync.sync.records import node_by_name, open_records
+from configdb_sync.sync.versions import VersionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +99,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "keep_runs": click.option(
         "--keep-runs", metavar="N", help="How many runs of an environment are remembered (default: 50)."
     ),
+    "keep_versions": click.option(
+        "--keep-versions",
+        metavar="N",
+        help="How many versions of a document are remembered where ConfigDB keeps none (default: 30).",
+    ),
 }
 
 CONNECTION = (
@@ -107,6 +114,7 @@ CONNECTION = (
     "configdb_ca",
     "configdb_insecure",
     "state",
+    "keep_versions",
 )
 NAILGUN = ("nailgun", "nailgun_ca")
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
@@ -167,14 +175,26 @@ class Session:
             return None
         return connect_nailgun(self.settings.nailgun, environ=os.environ, ca_file=self.settings.nailgun_ca)
 
-    def client(self, *, comment: str | None = None) -> ConfigDBClient:
-        """Return a client of the ConfigDB that the settings name."""
+    @functools.cached_property
+    def versions(self) -> VersionStore:
+        """The versions that the product itself keeps; ``client`` closes it."""
+        return VersionStore(lambda: open_records(self.database), self.settings.keep_versions, SystemClock())
+
+    @contextmanager
+    def client(self, *, comment: str | None = None) -> Iterator[ConfigDBClient]:
+        """Yield a client of the ConfigDB that the settings name. What it changes is in the history (U17)."""
+        writer = Writer(run=self.run, author=self.author, comment=comment)
+        with closing(self.versions) as versions, self._connected(writer) as client:
+            client.observe(functools.partial(versions.record, client.base, writer))
+            yield client
+
+    def _connected(self, writer: Writer) -> ConfigDBClient:
         settings = self.settings
         return connect(
             settings.configdb,
             database_url=self.configdb_database if settings.configdb == "embedded" else None,
             token_file=settings.configdb_token_file,
-            writer=Writer(run=self.run, author=self.author, comment=comment),
+            writer=writer,
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,

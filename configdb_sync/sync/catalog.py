@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
@@ -35,6 +35,7 @@ class Catalog:
         self._absent_at_start = False
         self._missing_at_start: set[str] = set()
         self._above: dict[tuple[LevelPath, int], Level] = {}
+        self._claimed: dict[str, str] = {}
         self._etags: dict[LevelPath, dict[int, Etags] | None] = {}
 
     def look(self) -> None:
@@ -99,6 +100,21 @@ class Catalog:
         """Return the id of a data source's resource definition, None if the environment has none of that name."""
         found = self._definitions.get(data_source)
         return None if found is None else found.id
+
+    def claim(self, levels: LevelPath, node: str) -> None:
+        """Take the place of a node in the hierarchy; ``NodeError`` if another node of this run has it already.
+
+        A document belongs to the value of its innermost level, whatever the levels over it are: two nodes there would
+        overwrite each other's.
+        """
+        name, value = levels[-1]
+        with self._lock:
+            owner = self._claimed.setdefault(value, node)
+        if owner != node:
+            raise NodeError(
+                f"its hierarchy level {name} is {value!r}, as that of node {owner}: both would be one document",
+                way_out="the last of --levels must tell nodes apart, as nodes=%{uid} does",
+            )
 
     def want(self, data_sources: Iterable[str]) -> None:
         """Note data sources that nodes have or may get, for ``change``."""
@@ -179,6 +195,19 @@ class Catalog:
             self._know(self._client.definitions(self._environment))
         except UnsupportedError:
             self._without_records = True
+
+    def etags_above(self, levels: LevelPath) -> list[Mapping[int, Etags]] | None:
+        """Return the digests at each level over the node's, root first; None if the server has none."""
+        found: list[Mapping[int, Etags]] = []
+        for depth in range(len(levels)):
+            with self._lock:
+                if levels[:depth] not in self._etags:
+                    self._etags[levels[:depth]] = self._client.etags(self._number, levels[:depth])
+                etags = self._etags[levels[:depth]]
+            if etags is None:
+                return None
+            found.append(etags)
+        return found
 
     def above(self, definition: int, levels: LevelPath) -> tuple[Level, ...]:
         """Return the levels over the node's for one data source, root first; each is read once a run."""

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import ServerKind
 from configdb_sync.database import Database
 from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
@@ -21,8 +22,10 @@ from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.expected import Expected, expected
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orphans import Orphan, orphans
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
+from configdb_sync.sync.quiet import encode
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
@@ -91,7 +94,8 @@ class Run:
         Raises ``SettingsError`` if the nodes can't be listed, ``EnvironmentMismatchError`` if the environment has other
         levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
-        examiner, identities = self._begin(list(self.nodes.identities()))
+        there = list(self.nodes.identities())
+        examiner, identities = self._begin(list(there))
         plans: list[NodePlan] = []
 
         def planned(read: NodeRead | NodeError) -> NodePlan | None:
@@ -105,7 +109,14 @@ class Run:
             if outcome is not None:
                 plans.append(outcome)
         plans += [NodePlan(name, problems=(problem,)) for name, problem in self._unmatched(identities, plans)]
-        return Plan(self.options.environment, examiner.catalog.change, in_order(plans))
+        left = self._orphans(examiner, there)
+        return Plan(self.options.environment, examiner.catalog.change, in_order(plans), left)
+
+    def _orphans(self, examiner: Examiner, identities: list[str]) -> tuple[Orphan, ...]:
+        if not examiner.catalog.exists or self.client.server() is not ServerKind.EMBEDDED:
+            return ()
+        notes = self.client.overrides_of(self.options.environment)
+        return orphans(notes, self.options.levels[-1][0], identities)
 
     def sync(self, tally: Tally | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
         """Carry the run out and return what was done; ``tally`` tells the same meanwhile.
@@ -145,6 +156,8 @@ class Run:
         if tally.stopped is None:
             for name, problem in self._unmatched(identities, plans):
                 tally.done(name, NodeReport(NodePlan(name), problems=(problem,)))
+        rest = {report.plan.node: encode(report.quiet) for report in tally.reports if report.quiet is not None}
+        examiner.records.keep_quiet(rest)
         examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
         return tally.report()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.exits import Exit
 from tests.support.product import Product, contents
@@ -113,6 +114,7 @@ def test_a_broken_base_file_is_an_error_for_its_node_alone(product: Product, tre
 
 
 def test_a_node_without_base_file_and_one_that_is_not_there(product: Product, trees: Path) -> None:
+    """U22: some nodes, by id or FQDN."""
     (trees / "node-2/etc/hiera/astute.yaml").unlink()
     code, text = sync(product, trees, "--node", "2,node-1.example.com,9")
     assert code == Exit.PARTIAL
@@ -261,6 +263,7 @@ def test_a_file_is_made_for_an_override_and_taken_away_with_it(product: Product,
 
 
 def test_a_file_that_no_data_source_declares_is_reported(product: Product, tmp_path: Path) -> None:
+    """S13: and a declared one that no node has is normal (U7)."""
     trees = tmp_path / "trees"
     make_node(trees, "1", extra="a: 1\n")
     code, text = sync(product, trees)
@@ -268,6 +271,24 @@ def test_a_file_that_no_data_source_declares_is_reported(product: Product, tmp_p
     assert "not a data source, left alone: extra.yaml" in text
     assert sync(product, trees, "--data-sources", "extra")[0] == Exit.OK
     assert product("get", "--env", 5, "-r", "extra", "--level", "nodes=1", "--key", "a").out == "1\n"
+
+
+def test_a_data_source_that_configdb_lacks_is_made_and_a_key_taken_away_there_vanishes(
+    product: Product, trees: Path
+) -> None:
+    """W06: nothing that is missing upstream stops the rest, and nothing that went there stays on a node."""
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "added")
+    assert product("override", *where, "--type", "int", "--value", "1").code == 0
+    make_node(trees, "4", plugins__ldap="ldap: {enabled: true}\n")
+    assert sync(product, trees)[0] == Exit.OK
+    assert "added: 1" in (trees / "node-2/etc/hiera/globals.yaml").read_text()
+    assert (
+        product("get", "--env", 5, "-r", "plugins/ldap", "--level", "nodes=4", "--key", "ldap.enabled").out == "true\n"
+    )
+    assert product("rm-override", *where).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
 
 
 def test_environment_with_other_levels_refuses_the_whole_run(product: Product, trees: Path) -> None:
@@ -282,8 +303,21 @@ def test_environment_with_other_levels_refuses_the_whole_run(product: Product, t
 
 
 def test_levels_that_the_environment_lacks_are_added(product: Product, trees: Path) -> None:
-    assert sync(product, trees)[0] == Exit.OK
-    assert sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")[0] == Exit.OK
+    product.state.mkdir(mode=0o700)
+    with connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite") as client:
+        client.create_environment(5, [], ["cluster"])
+        assert sync(product, trees, "--levels", "cluster=%{deployment_id},nodes=%{uid}")[0] == Exit.OK
+        found = client.environment(5)
+    assert found is not None
+    assert found.levels == ("cluster", "nodes")
+
+
+def test_two_nodes_are_never_one_document(product: Product, trees: Path) -> None:
+    """A document belongs to its innermost level's value: nodes that share it would overwrite each other's."""
+    code, text = sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")
+    assert code == Exit.PARTIAL
+    assert text.count("both would be one document") == 2
+    assert "nodes=%{uid}" in text
 
 
 def lose_records(product: Product) -> None:
