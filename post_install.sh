@@ -1,4 +1,4 @@
-# Run by rpm after the files are there; %{name} becomes configdb-sync-X.Y, the folder's name.
+# Run by rpm after the files are there. The name below becomes that of the folder, with the version X.Y.
 plugin=/var/www/nailgun/plugins/%{name}
 if [ -L /usr/bin/configdb-sync ] || [ ! -e /usr/bin/configdb-sync ]; then
     mkdir -p /usr/bin
