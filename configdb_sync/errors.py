@@ -114,12 +114,16 @@ class BusError(ProductError):
     """The message bus that leads to the nodes can't be used: not reached, login refused, lost, or misused (U8)."""
 
 
+class NailgunError(ProductError):
+    """Nailgun can't be asked, or answered something that stops what was asked of it (U4, U21)."""
+
+
 class ConfigDBError(ProductError):
     """ConfigDB answered something that stops what was asked of it."""
 
 
 class AccessError(ConfigDBError):
-    """Credentials were refused or are missing (401, 403)."""
+    """Credentials were refused or are missing (401, 403); Keystone's and Nailgun's refusals count too."""
 
 
 class UnavailableError(ConfigDBError):

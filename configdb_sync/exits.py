@@ -32,6 +32,7 @@ _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
     (errors.UnsafeError, Exit.UNSAFE),
     (errors.BusyError, Exit.BUSY),
     (errors.BusError, Exit.NODES),
+    (errors.NailgunError, Exit.NODES),
     (errors.OutOfTimeError, Exit.OUT_OF_TIME),
     (errors.PlanChangedError, Exit.CHANGED),
     (errors.AccessError, Exit.ACCESS),

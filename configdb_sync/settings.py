@@ -42,6 +42,8 @@ class Settings:
     parallel: int = 4
     unsafe_share: float = 0.5
     wait: float = 240.0
+    nailgun: str | None = None
+    nailgun_ca: Path | None = None
     mco_config: Path = Path("/etc/mcollective/client.cfg")
     mco_timeout: float = 60.0
     mco_connect_limit: float = 10.0
@@ -138,6 +140,8 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "parallel": _whole(1, 64),
     "unsafe_share": _number(0, 1),
     "wait": _number(0, 86400),
+    "nailgun": _text,
+    "nailgun_ca": lambda value: Path(_text(str(value))),
     "mco_config": lambda value: Path(_text(str(value))),
     "mco_timeout": _number(0.1, 86400),
     "mco_connect_limit": _number(0.1, 3600),

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from configdb_sync import __version__
+from configdb_sync.cli.doctor import doctor
+from configdb_sync.cli.gc import gc_command
 from configdb_sync.cli.past import approve, runs
 from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
@@ -37,6 +39,8 @@ for command in (
     *VALUE_COMMANDS,
     *VERSION_COMMANDS,
     *TRANSFER_COMMANDS,
+    gc_command,
+    doctor,
     configdb,
 ):
     cli.add_command(command)

@@ -19,6 +19,8 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
 from configdb_sync.errors import SettingsError
 from configdb_sync.masking import Masker
+from configdb_sync.nailgun.client import NailgunClient
+from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.settings import Settings, read_settings
 from configdb_sync.state import State, locate, open_state
 from configdb_sync.sync.records import node_by_name, open_records
@@ -69,6 +71,12 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "mco_attempts": click.option("--mco-attempts", metavar="N", help="How often each broker is tried (default: 3)."),
     "wait": click.option("--wait", metavar="SECONDS", help="How long to wait for another run (default: 240)."),
+    "nailgun": click.option("--nailgun", metavar="URL", help="Nailgun: knows the nodes and how far they are."),
+    "nailgun_ca": click.option(
+        "--nailgun-ca",
+        metavar="FILE",
+        help="Certificates to trust for Nailgun (default: the master's own, if it is here).",
+    ),
     "time_limit": click.option(
         "--time-limit",
         metavar="SECONDS",
@@ -94,9 +102,11 @@ CONNECTION = (
     "configdb_insecure",
     "state",
 )
+NAILGUN = ("nailgun", "nailgun_ca")
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
 SYNC = ("wait", "time_limit", "failure_policy", "keep_runs")
-RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share")
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
+ALL = tuple(_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,12 @@ class Session:
             )
         return found[0]
 
+    def nailgun(self) -> NailgunClient | None:
+        """Return a client of the Nailgun that the settings name, None if they name none."""
+        if self.settings.nailgun is None:
+            return None
+        return connect_nailgun(self.settings.nailgun, environ=os.environ, ca_file=self.settings.nailgun_ca)
+
     def client(self, *, comment: str | None = None) -> ConfigDBClient:
         """Return a client of the ConfigDB that the settings name."""
         settings = self.settings
@@ -156,7 +172,16 @@ class Session:
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,
+            fallback=self._on_nailgun,
         )
+
+    def _on_nailgun(self) -> str | None:
+        """Return where ConfigDB is if Keystone's catalog doesn't say: on Nailgun (U5)."""
+        nailgun = self.nailgun()
+        if nailgun is None:
+            return None
+        with nailgun:
+            return f"{nailgun.address}/api/v1/config"
 
 
 def _sign_log_lines(run: str) -> None:

@@ -11,19 +11,15 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.bus import open_bus
 from configdb_sync.cli.options import BUS, RUN, SYNC, Session, settings_options
 from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
+from configdb_sync.cli.sources import node_source
 from configdb_sync.cli.staged import Deployment, staged
 from configdb_sync.cli.watchdog import Watchdog
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
-from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import Nodes
-from configdb_sync.settings import Settings
 from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.journal import About
@@ -36,9 +32,6 @@ from configdb_sync.sync.run import Run
 from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.tally import Tally
 
-MCOLLECTIVE = "mcollective"
-"""What ``--from`` says for the nodes themselves. A folder of that name is ``./mcollective``."""
-
 _SHARED = (
     click.option(
         "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
@@ -47,8 +40,9 @@ _SHARED = (
         "--from",
         "place",
         required=True,
-        metavar="mcollective|DIR",
-        help="The nodes themselves, over MCollective, or a folder of node trees: node-<id>/etc/hiera/...",
+        metavar="mcollective|DIR|nailgun",
+        help="The nodes themselves, over MCollective; a folder of node trees: node-<id>/etc/hiera/...;"
+        " or what Nailgun would give the nodes.",
     ),
     click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, ids or FQDNs."),
     click.option("--accept-node", is_flag=True, help="Take the node's side of what is ambiguous."),
@@ -67,17 +61,6 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SHARED):
         command = option(command)
     return command
-
-
-@contextmanager
-def _nodes(settings: Settings, place: str, options: RunOptions) -> Iterator[Nodes]:
-    if place == MCOLLECTIVE:
-        with open_bus(settings) as bus:
-            yield MCollectiveNodes(bus, env=options.environment, timeout=settings.mco_timeout, expected=options.nodes)
-    else:
-        nodes = DirectoryNodes(Path(place), env=options.environment)
-        nodes.identities()
-        yield nodes
 
 
 @contextmanager
@@ -107,12 +90,24 @@ def _run(
         stage=stage,
     )
     with ExitStack() as stack:
-        nodes = stack.enter_context(_nodes(settings, asked["place"], options))
+        source = stack.enter_context(node_source(session, asked["place"], options))
         client = stack.enter_context(session.client())
         database = open_records(session.database)
         stack.callback(database.close)
         progress = stack.enter_context(progress_for())
-        yield Run(session.run, client, nodes, database, session.masker, options, progress, SystemClock())
+        yield Run(
+            session.run,
+            client,
+            source.nodes,
+            database,
+            session.masker,
+            options,
+            progress,
+            SystemClock(),
+            examiner=source.examiner,
+            executor=source.executor,
+            statuses=None if source.roster is None else source.roster.statuses,
+        )
 
 
 @click.command()
@@ -155,12 +150,13 @@ def sync(
     pace = Pace(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
     tally = Tally(session.run, asked["environment"], clock, None if stage is None else stage.value)
     begun: list[Conduct] = []
+    knowing: list[NodeStatuses] = [WithoutNailgun()]
 
     def tell(found: Report) -> Exit:
         if report is not None:
             write_report(report, found)
         if deployment is not None:
-            return deployment.say(found, _statuses(session, asked["environment"]))
+            return deployment.say(found, knowing[-1])
         show(found, output)
         return found.exit
 
@@ -177,6 +173,7 @@ def sync(
         Watchdog(pace.until_the_last_moment, give_up, remember),
         _run(session, asked, allowed=force, digest=digest, stage=stage) as run,
     ):
+        knowing.append(run)
         about = About(
             session.run,
             asked["environment"],
@@ -190,11 +187,6 @@ def sync(
         begun.append(conduct)
         found = conduct.sync()
     return tell(found)
-
-
-def _statuses(session: Session, environment: int) -> NodeStatuses:
-    """Return who knows how far each node's deployment is: without Nailgun nobody does."""
-    return WithoutNailgun()
 
 
 def _check_report(report: Path | None) -> None:

@@ -58,6 +58,21 @@ class KeystoneTokens:
         return token if token != refused else None
 
 
+def tokens_of(environ: Mapping[str, str], *, default_ca: Path | None, limits: Limits) -> KeystoneTokens:
+    """Return tokens of the login that ``OS_*`` or ``clouds.yaml`` name; nothing is sent before the first is asked for.
+
+    ``default_ca`` verifies Keystone where they name no authority. Raises ``SettingsError``.
+    """
+    cloud = clouds.read(environ)
+    verified_by = cloud.ca_file or default_ca
+    connection = session.Session(
+        verify=False if cloud.insecure else str(verified_by) if verified_by else True,
+        timeout=limits.read,
+        redirect=False,
+    )
+    return KeystoneTokens(_plugin(cloud), connection, urls.shown(cloud.auth["auth_url"]))
+
+
 def log_in(
     environ: Mapping[str, str],
     *,

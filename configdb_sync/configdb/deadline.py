@@ -77,15 +77,27 @@ class _Ending:
 
 
 class EndingAdapter(HTTPAdapter):
-    """A requests adapter whose calls end ``total`` seconds after they were sent, whatever the peer does."""
+    """A requests adapter whose calls end ``total`` seconds after they were sent, whatever the peer does.
 
-    def __init__(self, total: float, connections: int, clock: Callable[[], float] = time.monotonic) -> None:
+    ``any_name``: a certificate that is trusted may name another host.
+    """
+
+    def __init__(
+        self,
+        total: float,
+        connections: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        any_name: bool = False,
+    ) -> None:
         self._total = total
         self._clock = clock
+        self._tls: dict[str, Any] = {"assert_hostname": False} if any_name else {}
         super().__init__(pool_connections=1, pool_maxsize=connections, pool_block=False, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Make the pools of ending connections."""
+        options |= self._tls
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = self._pools()
 

@@ -23,7 +23,8 @@ class HttpExchange:
     """One server at ``base``; at most ``workers`` threads use it with a kept connection each.
 
     ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off (U12: only by
-    an explicit setting). Proxies are the environment's (``https_proxy``, ``no_proxy``), never for loopback.
+    an explicit setting). ``any_name``: what ``ca_file`` verifies may have any name, since that file is the peer's own
+    certificate. Proxies are the environment's (``https_proxy``, ``no_proxy``), never for loopback.
     """
 
     def __init__(
@@ -34,12 +35,13 @@ class HttpExchange:
         workers: int = 4,
         ca_file: Path | None = None,
         insecure: bool = False,
+        any_name: bool = False,
     ) -> None:
         self._base = urls.base_url(base)
         self._limits = limits or Limits()
         self._session = requests.Session()
         self._session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-        adapter = EndingAdapter(self._limits.total, workers)
+        adapter = EndingAdapter(self._limits.total, workers, any_name=any_name and ca_file is not None)
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
         verify: bool | str = str(ca_file) if ca_file is not None else not insecure

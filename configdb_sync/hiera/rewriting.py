@@ -60,7 +60,10 @@ def _own(files: Files, present: Document, kept: Mapping[str, str]) -> Document:
         whole = _read(files, kept[WHOLE])
         if whole is not None and _is_ours(files, present, whole):
             return whole
-    keys = {key: text for key, text in kept.items() if key != WHOLE}
+    layout = files.layout_of(present.raw)
+    if layout is None:
+        return present
+    keys = {key: text for key, text in kept.items() if key != WHOLE and len(layout.indexes(key)) == 1}
     guess = _read(files, put_back(files, present.raw, keys))
     keys = _still_ours(files, present, guess or present, keys)
     return (_read(files, put_back(files, present.raw, keys)) if keys else None) or present
@@ -82,7 +85,7 @@ def _is_ours(files: Files, present: Document, own: Document) -> bool:
 
 
 def _still_ours(files: Files, present: Document, guess: Document, kept: Mapping[str, str]) -> dict[str, str]:
-    """Return the kept texts of those keys that stand in the file as we write them.
+    """Return the kept texts of those keys that stand in the file as we write them, where we write them.
 
     The indentation may be that of the present file or of the one with the texts put back (``guess``).
     """
@@ -91,12 +94,19 @@ def _still_ours(files: Files, present: Document, guess: Document, kept: Mapping[
         return {}
     marks = present.type_marks()
     found = {}
-    for key, text in kept.items():
-        places = layout.indexes(key)
-        if len(places) != 1 or key not in present.values:
-            continue
-        value = present.values[key]
-        ours = {rendered(key, value, marks.get(key) or {}, each.style, layout.column) for each in (layout, other)}
-        if layout.places[places[0]].text in ours:
-            found[key] = text
+    at_end = True
+    for place in reversed(layout.places):
+        key = place.key
+        text = None if key is None else kept.get(key)
+        ours = False
+        if key is not None and text is not None:
+            texts = {
+                rendered(key, present.values[key], marks.get(key) or {}, each.style, layout.column)
+                for each in (layout, other)
+            }
+            ours = place.text in texts and (at_end or bool(text))
+            if ours:
+                found[key] = text
+        # Keys that the node doesn't have are appended: before one of its own there is none of them.
+        at_end = at_end and ours and not text
     return found

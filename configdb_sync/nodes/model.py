@@ -49,6 +49,14 @@ class NodeRead:
         return next((self.faults[place] for place in (path, *folders) if place in self.faults), None)
 
 
+@dataclass(frozen=True)
+class NodeLeftOut(NodeRead):
+    """A node that isn't worked on in this run, though it is no fault: ``why`` tells. Nothing was read of it."""
+
+    why: str
+    fqdn: str | None
+
+
 class Nodes(Protocol):
     """One way to reach the nodes of an environment (U8, U10)."""
 

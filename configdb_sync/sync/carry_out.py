@@ -42,7 +42,7 @@ class Executor:
 
         Raises what concerns the whole run (``Health``).
         """
-        task = _NodeTask(self, work)
+        task = NodeTask(self, work)
         task.upload()
         task.verify()
         task.write()
@@ -64,7 +64,7 @@ _BLANK = Record(values=EMPTY_DIGEST, files=(None,))
 
 
 @dataclass
-class _NodeTask:
+class NodeTask:
     """One node's way through the steps; a document that fails in one takes no part in the next."""
 
     run: Executor
@@ -84,6 +84,7 @@ class _NodeTask:
 
     @property
     def node(self) -> str:
+        """The node's identity."""
         return self.work.plan.node
 
     @property
@@ -308,7 +309,7 @@ class _NodeTask:
 class _Guard:
     """Runs one step of one document; a failure stays that document's own."""
 
-    def __init__(self, task: _NodeTask, document: DocumentWork, phase: str) -> None:
+    def __init__(self, task: NodeTask, document: DocumentWork, phase: str) -> None:
         self._task = task
         self._document = document
         self._phase = phase

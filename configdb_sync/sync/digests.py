@@ -15,6 +15,9 @@ from configdb_sync.jsonvalues import Document, Json, value_digest
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 from configdb_sync.sync.records import Record
 
+FROM_NAILGUN: Json = {"nailgun": True}
+"""What stands for a document that only Nailgun's data was uploaded of: nothing of ours is in the node's file (U21)."""
+
 
 @dataclass(frozen=True)
 class DigestRecord:

@@ -26,11 +26,12 @@ from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, same
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nailgun.roster import Roster
+from configdb_sync.nodes.model import NodeFile, NodeLeftOut, NodeRead
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import Change, changes
-from configdb_sync.sync.digests import from_json, reconciled, recovered, to_json
+from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.idle import IdleOverride, idle_overrides
 from configdb_sync.sync.merge import ABSENT
@@ -47,7 +48,7 @@ PLUGIN = "configdb-sync"
 
 
 @dataclass(frozen=True)
-class _Subject:
+class Subject:
     """What is known of one document before ConfigDB is asked.
 
     ``strange``: values of this node were uploaded, and no record of it is left anywhere.
@@ -92,7 +93,10 @@ class NodeWork:
 
 @dataclass(frozen=True)
 class Examiner:
-    """Looks at nodes for one run. ``allowed`` are the unsafe changes that the user let through."""
+    """Looks at nodes for one run.
+
+    ``allowed`` are the unsafe changes that the user let through, ``roster`` what Nailgun knows of the nodes.
+    """
 
     client: ConfigDBClient
     catalog: Catalog
@@ -102,6 +106,7 @@ class Examiner:
     health: Health
     options: RunOptions
     allowed: frozenset[UnsafeChange] = frozenset()
+    roster: Roster | None = None
 
     def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
         """Return what is to be done with a node; None if the run isn't asked for it.
@@ -111,6 +116,9 @@ class Examiner:
         """
         if isinstance(read, NodeError):
             return NodeWork(NodePlan(read.node or "?", problems=(read,)))
+        if isinstance(read, NodeLeftOut):
+            asked = not self.options.nodes or {read.identity, read.fqdn} & set(self.options.nodes)
+            return NodeWork(NodePlan(read.identity, read.fqdn, notes=(read.why,))) if asked else None
         try:
             return self._examine(read)
         except ProductError as error:
@@ -130,13 +138,13 @@ class Examiner:
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
-        plan = _PlanBuilder(read.identity, facts.fqdn, mapped)
+        plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
         unknown = not own and not stored.records()
         strange = unknown and stored.has_values
         documents = []
-        for name, path in self._paths(mapped).items():
+        for name, path in self._paths(read, mapped).items():
             try:
                 fault = read.fault_of(path)
                 if fault is not None:
@@ -145,7 +153,7 @@ class Examiner:
                     plan.leave(name, path, stored)
                     continue
                 document = base.get(path) or self._document(read, path)
-                subject = _Subject(name, path, read.files.get(path), document, own.get(name), strange)
+                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
                     subject = replace(subject, record=_known(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -157,7 +165,7 @@ class Examiner:
                 documents.append(work)
         return NodeWork(plan.build(), stored, tuple(documents), wanted, own, fresh=unknown and not strange)
 
-    def _paths(self, mapped: NodeMap) -> dict[str, str]:
+    def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
         paths = dict(mapped.sources)
         for name in self.catalog.names:
@@ -197,6 +205,8 @@ class Examiner:
                 way_out=f"use --env {facts.environment}",
                 file=where,
             )
+        if self.roster is not None:
+            self.roster.check(facts.uid, facts.fqdn)
 
     def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
         section = base.get(PLUGIN)
@@ -218,7 +228,7 @@ class Examiner:
                 raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
         return tuple(path)
 
-    def _one(self, subject: _Subject, stored: StoredNode, plan: _PlanBuilder) -> DocumentWork:
+    def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
         needs = needs_stored(document, record) and (record is not None or subject.strange)
@@ -232,7 +242,7 @@ class Examiner:
         above, overrides = stored.above(name), stored.overrides(name)
         ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
-        plan.problems.extend(_ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         levels = [*stored.above(name), (meant.values, stored.overrides(name))]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and _changed_by_others(before_digest, meant.digest, record):
@@ -251,7 +261,7 @@ class Examiner:
             plan.unchanged.append(name)
         return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
 
-    def _change(self, subject: _Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
+    def _change(self, subject: Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
         name, meant = subject.data_source, decision.meant
         upload: tuple[Change, ...] = ()
         written: tuple[Change, ...] = ()
@@ -278,7 +288,7 @@ class Examiner:
 
     def _gate(
         self,
-        plan: _PlanBuilder,
+        plan: PlanBuilder,
         change: DocumentChange,
         document: HieraDocument,
         stored: StoredNode,
@@ -314,10 +324,10 @@ def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
     return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
 
 
-def _known(own: Record | None, subject: _Subject, stored: StoredNode) -> Record | None:
+def _known(own: Record | None, subject: Subject, stored: StoredNode) -> Record | None:
     kept = stored.records().get(subject.data_source)
     digests = from_json(kept)
-    if digests is None or (own is not None and same(to_json(own), kept)):
+    if digests is None or (own is not None and (kept == FROM_NAILGUN or same(to_json(own), kept))):
         return own
     file = None if subject.document is None else subject.document.values
     values = stored.values(subject.data_source) if digests.hidden else {}
@@ -325,7 +335,8 @@ def _known(own: Record | None, subject: _Subject, stored: StoredNode) -> Record 
     return found if own is None else reconciled(own, digests, found)
 
 
-def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
+def ambiguous(subject: Subject, key: str, node: str) -> AmbiguousError:
+    """Return the error of a key of which nothing tells whose value is the newer one."""
     return AmbiguousError(
         f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
         way_out="run again with --accept-node or --accept-configdb",
@@ -335,7 +346,7 @@ def _ambiguous(subject: _Subject, key: str, node: str) -> AmbiguousError:
     )
 
 
-def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
+def _withheld(plan: PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     plan.unsafe.append(unsafe)
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
@@ -343,7 +354,7 @@ def _withheld(plan: _PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
     )
 
 
-class _PlanBuilder:
+class PlanBuilder:
     """Collects one node's plan while its documents are looked at."""
 
     def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:

@@ -193,3 +193,45 @@ def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:
             sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
         )
         return {node for (node,) in rows}
+
+
+def remembered(database: Database, environment: int) -> dict[str, dict[str, dict[str, Record]]]:
+    """Return all that is remembered of an environment: records by node, place and data source.
+
+    A node that was only seen has a place without records.
+    """
+    found: dict[str, dict[str, dict[str, Record]]] = {}
+    with database.reading() as connection:
+        seen = sa.select(_NODES.c.node, _NODES.c.place).where(_NODES.c.environment == environment)
+        for node, place in connection.execute(seen):
+            found.setdefault(node, {}).setdefault(place, {})
+        kept = sa.select(_RECORDS.c.node, _RECORDS.c.place, _RECORDS.c.data_source, _RECORDS.c.body)
+        for node, place, name, body in connection.execute(kept.where(_RECORDS.c.environment == environment)):
+            found.setdefault(node, {}).setdefault(place, {})[name] = decode(body)
+    return found
+
+
+def names_seen(database: Database, environment: int) -> dict[str, str]:
+    """Return the FQDNs under which nodes of an environment were seen, by identity."""
+    with database.reading() as connection:
+        rows = connection.execute(
+            sa.select(_NODES.c.node, _NODES.c.fqdn).where(_NODES.c.environment == environment).order_by(_NODES.c.place)
+        )
+        return {row.node: row.fqdn for row in rows}
+
+
+def forget_documents(
+    database: Database, environment: int, node: str, places: Iterable[str], data_sources: Iterable[str]
+) -> None:
+    """Drop the records of a node's documents at these places; where none is left, the node itself."""
+    where, names = list(places), list(data_sources)
+    with database.transaction() as connection:
+        here = sa.and_(_RECORDS.c.environment == environment, _RECORDS.c.node == node, _RECORDS.c.place.in_(where))
+        connection.execute(sa.delete(_RECORDS).where(here, _RECORDS.c.data_source.in_(names)))
+        left = connection.execute(sa.select(_RECORDS.c.place).where(here)).scalars()
+        gone = set(where) - set(left)
+        connection.execute(
+            sa.delete(_NODES).where(
+                _NODES.c.environment == environment, _NODES.c.node == node, _NODES.c.place.in_(sorted(gone))
+            )
+        )

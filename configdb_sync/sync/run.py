@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -66,7 +66,9 @@ class NoLog:
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``pace``: how much time it has, None for no limit.
+    ``pace``: how much time it has, None for no limit. ``examiner`` and ``executor`` are made anew for each call, with
+    the arguments of these classes: other places of nodes have other rules. ``statuses``: Nailgun's, by identity, as
+    they were before the run (U14); None without Nailgun.
     """
 
     identity: str
@@ -79,6 +81,9 @@ class Run:
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
     pace: Pace | None = None
+    examiner: Callable[..., Examiner] = Examiner
+    executor: Callable[..., Executor] = Executor
+    statuses: Mapping[str, str] | None = None
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
@@ -116,7 +121,7 @@ class Run:
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
         tally.begins(identities, lambda: examiner.catalog.change)
         failpoints.here("run-begun")
-        executor = Executor(
+        executor = self.executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
         )
 
@@ -170,7 +175,7 @@ class Run:
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
-        examiner = Examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
+        examiner = self.examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
         return examiner, identities
 
     def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:

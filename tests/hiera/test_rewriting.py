@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from configdb_sync.errors import DocumentError
 from configdb_sync.hiera import Reader, Rewrite, created
+from configdb_sync.hiera.exchanging import rendered
 from configdb_sync.jsonvalues import same
+from tests.hiera.ruby_oracle import outcome
+from tests.hiera.yaml_generation import document
 
 FILE = b"""# The settings of node 7
 ---
@@ -274,3 +278,58 @@ def test_depth_is_bounded_as_in_reading() -> None:
     assert Reader().read(created({"a": deep})).values == {"a": deep}
     with pytest.raises(DocumentError, match="200 levels"):
         created({"a": [deep]})
+
+
+def _life_of_a_file(seed: int, steps: int) -> None:
+    """Overrides come and go, the node writes anew, writes get lost: at last the file is the node's own to the byte."""
+    draw = random.Random(seed)
+    reader = Reader()
+    own = raw = _readable(draw, reader)
+    overrides: dict[str, Any] = {}
+    kept: dict[str, str] = {}
+    for _ in range(steps):
+        action = draw.random()
+        if action < 0.5:
+            key = draw.choice([*reader.read(own).values, "new", "other", "a"])
+            overrides[key] = draw.choice((1, "x", {"y": [1]}, None, ["p"]))
+        elif action < 0.8 and overrides:
+            del overrides[draw.choice(list(overrides))]
+        elif action < 0.9:
+            own = raw = _readable(draw, reader, kept)
+        target = {**reader.read(own).values, **overrides}
+        result = reader.read(raw).rewritten(target, kept)
+        assert same(dict(reader.read(result.raw).values), target), (seed, own)
+        lost = draw.random() < 0.1
+        kept = {**kept, **result.kept} if lost or draw.random() < 0.1 else dict(result.kept)
+        raw = raw if lost else result.raw
+    back = reader.read(raw).rewritten(reader.read(own).values, kept)
+    assert back.raw == own, (seed, own)
+
+
+def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, str] | None = None) -> bytes:
+    """Return a file, none in which a key with a kept text stands just as we would write it: that is taken for ours."""
+    while True:
+        raw = document(draw).encode()
+        found = outcome(reader, raw)
+        if isinstance(found, DocumentError):
+            continue
+        layout, marks = reader.layout_of(raw), found.type_marks()
+        places = {place.key: place.text for place in layout.places} if layout is not None else {}
+        if layout is None or not any(
+            places[key] == rendered(key, found.values[key], marks.get(key) or {}, layout.style, layout.column)
+            for key in kept or {}
+            if key in places
+        ):
+            return raw
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_at_the_end_of_its_life_a_file_is_the_node_s_own(seed: int) -> None:
+    _life_of_a_file(seed, 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(1000, 41_000, 2000))
+def test_at_the_end_of_very_many_lives_a_file_is_the_node_s_own(start: int) -> None:
+    for seed in range(start, start + 2000):
+        _life_of_a_file(seed, 12)

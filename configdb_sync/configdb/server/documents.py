@@ -41,7 +41,7 @@ def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
         if effective:
             return _effective(call, connection, place)
         if "version" in arguments:
-            return _stored(call, version_of(connection, place, path.kind, arguments["version"]))
+            return _stored(call, version_of(connection, place, path.kind, arguments["version"], call.limits))
         return _stored(call, read_one(connection, place).half(path.kind))
 
     return call.database.read(work)

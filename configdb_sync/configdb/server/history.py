@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content, tagged
-from configdb_sync.configdb.server.call import Call
+from configdb_sync.configdb.server.call import Call, Limits
 from configdb_sync.configdb.server.contents import Content, digests_of, text_of
 from configdb_sync.configdb.server.paths import DocumentPath, Kind
 from configdb_sync.configdb.server.places import Place, find
@@ -37,7 +37,7 @@ def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
                     _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
                 )
             )
-            .where(*_here(place), _VERSIONS.c.kind == path.kind)
+            .where(*_kept(place, path.kind, call.limits))
             .order_by(_VERSIONS.c.number.desc())
         )
         return [
@@ -62,7 +62,7 @@ def revert(call: Call, environment: int, path: DocumentPath) -> Response:
 
     def work(connection: Connection) -> Changed:
         place = find(connection, environment, path.levels, path.resource)
-        old = version_of(connection, place, path.kind, path.argument)
+        old = version_of(connection, place, path.kind, path.argument, call.limits)
         content = Content(text_of(old.body), old.address or "", old.digest, _key_digests(connection, old.address or ""))
         said = writer if writer.comment else replace(writer, comment=f"revert to version {old.version}")
         return change(call, connection, place, path.kind, conditions=conditions, writer=said, new=lambda _: content)
@@ -71,7 +71,7 @@ def revert(call: Call, environment: int, path: DocumentPath) -> Response:
     return tagged(no_content(), changed.digest, changed.version)
 
 
-def version_of(connection: Connection, place: Place, kind: Kind, text: str) -> Half:
+def version_of(connection: Connection, place: Place, kind: Kind, text: str, limits: Limits) -> Half:
     """Return one version by the text of its number.
 
     Raises ``RefusalError``: 400 for no number, 404 if it isn't kept.
@@ -86,7 +86,7 @@ def version_of(connection: Connection, place: Place, kind: Kind, text: str) -> H
                 _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
             )
         )
-        .where(*_here(place), _VERSIONS.c.kind == kind, _VERSIONS.c.number == number)
+        .where(*_kept(place, kind, limits), _VERSIONS.c.number == number)
     ).first()
     if row is None:
         raise refuse(404, f"version {shown(text, 20)} of these {kind} isn't kept; history lists those that are")
@@ -98,13 +98,15 @@ def time_text(microseconds: int) -> str:
     return (_BEGINNING + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
 
 
-def _here(place: Place) -> tuple[Any, ...]:
+def _kept(place: Place, kind: Kind, limits: Limits) -> tuple[Any, ...]:
     level, value = place.own
     return (
         _DOCUMENTS.c.environment_id == place.environment,
         _DOCUMENTS.c.definition_id == place.definition,
         _DOCUMENTS.c.level == level,
         _DOCUMENTS.c.level_value == value,
+        _VERSIONS.c.kind == kind,
+        _VERSIONS.c.number > _DOCUMENTS.c[f"{kind}_version"] - limits.versions,
     )
 
 

@@ -1,0 +1,96 @@
+"""``configdb-sync gc``: what is left of nodes that are no more."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from configdb_sync.cli.options import CONNECTION, NAILGUN, Session, settings_options
+from configdb_sync.cli.output import show_json, show_lines
+from configdb_sync.clock import SystemClock
+from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
+from configdb_sync.exits import Exit
+from configdb_sync.nodes.directory import DirectoryNodes
+from configdb_sync.sync.gc import Collector, Leftovers, Present
+from configdb_sync.sync.lock import run_lock
+from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.records import open_records
+from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_lines
+
+
+@click.command("gc")
+@settings_options(*CONNECTION, "levels", *NAILGUN, "wait")
+@click.option(
+    "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
+)
+@click.option("--from", "place", metavar="DIR", help="Folder of node trees: what is in it is there.")
+@click.option("--remove", is_flag=True, help="Take it away; what is under an override stays.")
+@click.option("--remove-overrides", is_flag=True, help="With --remove: what is under an override too.")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def gc_command(
+    session: Session, *, environment: int, place: str | None, remove: bool, remove_overrides: bool, output: str
+) -> Exit:
+    """Show what ConfigDB and our records hold of nodes that are no more; take it away with --remove.
+
+    A node is no more if neither the folder of --from nor Nailgun (--nailgun) has it; at least one must be given.
+    """
+    if remove_overrides and not remove:
+        raise SettingsError("--remove-overrides says what --remove takes away", way_out="give --remove too")
+    present = _present(session, environment, place)
+    options = RunOptions(environment=environment, levels=session.settings.levels)
+    gone: dict[str, tuple[str, ...]] | None = None
+    problems: list[ProductError] = []
+    with ExitStack() as stack:
+        client = stack.enter_context(session.client(comment="gc: the node is no more"))
+        database = open_records(session.database)
+        stack.callback(database.close)
+        if remove:
+            stack.enter_context(run_lock(session.state.folder, environment, session.settings.wait, SystemClock()))
+        collector = Collector(client, database, options)
+        found = collector.find(present)
+        if output == "text":
+            # What goes is said before it goes.
+            show_lines(leftover_lines(found, removes=remove, overrides=remove_overrides))
+        if remove:
+            gone = {}
+            for node in found.nodes:
+                gone[node.identity], failed = collector.remove(node, overrides=remove_overrides)
+                problems += failed
+    _show_end(found, gone, problems, overrides=remove_overrides, output=output)
+    return Exit.PARTIAL if problems else Exit.OK
+
+
+def _show_end(
+    found: Leftovers,
+    gone: dict[str, tuple[str, ...]] | None,
+    problems: list[ProductError],
+    *,
+    overrides: bool,
+    output: str,
+) -> None:
+    if output == "json":
+        show_json(leftover_json(found, gone, problems))
+    elif gone:
+        show_lines(removal_lines(found, gone, problems, overrides=overrides))
+
+
+def _present(session: Session, environment: int, place: str | None) -> Present:
+    nailgun = session.nailgun()
+    if nailgun is None and place is None:
+        raise SettingsError("nothing says which nodes there are", way_out="give --from DIR, or --nailgun URL, or both")
+    identities: set[str] = set()
+    places: set[str] = set()
+    known = True
+    if place is not None:
+        directory = DirectoryNodes(Path(place), env=environment)
+        identities.update(directory.identities())
+        places.add(directory.place)
+    if nailgun is not None:
+        with nailgun:
+            try:
+                identities.update(node.identity for node in nailgun.nodes(environment))
+            except EnvironmentMismatchError:
+                known = False
+    return Present(identities, places, all_places=nailgun is not None, environment=known)

@@ -1,0 +1,141 @@
+"""From Nailgun's JSON to values, strictly; what isn't as it must be is a ValueError that shows no content. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from configdb_sync.jsonvalues import Json
+from configdb_sync.nailgun.model import MASTER, Cluster, NailgunNode, PluginSettings, Version
+
+_LONGEST = 255
+_ID_LIMIT = 10**18
+_UID = re.compile(r"[1-9][0-9]{0,17}")
+
+
+def version(value: Json) -> Version:
+    """Return the version; a Nailgun that doesn't say whether it wants a token is one that does."""
+    found = _object(value, "the version")
+    required = found.get("auth_required", True)
+    if not isinstance(required, bool):
+        raise ValueError(f"auth_required is {_kind(required)}, not a truth value")
+    return Version(_text(found, "release"), required)
+
+
+def cluster(value: Json) -> Cluster:
+    """Return an environment."""
+    found = _object(value, "an environment")
+    return Cluster(
+        _id(found, "id"),
+        _text(found, "name"),
+        _text(found, "status"),
+        _text(found, "fuel_version") if found.get("fuel_version") is not None else "",
+    )
+
+
+def nodes(value: Json, env: int) -> tuple[NailgunNode, ...]:
+    """Return the nodes of environment ``env``, by id; one that says it is of another environment is no answer."""
+    found: dict[int, NailgunNode] = {}
+    for item in _list(value, "the nodes"):
+        owner = _object(item, "a node").get("cluster")
+        if owner != env or isinstance(owner, bool):
+            raise ValueError(f"a node is not of environment {env}")
+        node = _node(item)
+        if node.id in found:
+            raise ValueError(f"node {node.id} stands twice in it")
+        found[node.id] = node
+    return tuple(found[number] for number in sorted(found))
+
+
+def _node(value: dict[str, Json]) -> NailgunNode:
+    roles = _list(value.get("roles", []), "a node's roles")
+    if not all(isinstance(role, str) for role in roles):
+        raise ValueError("a node's roles hold something else than names")
+    return NailgunNode(
+        id=_id(value, "id"),
+        fqdn=_text(value, "fqdn") if value.get("fqdn") else None,
+        status=_text(value, "status"),
+        online=_flag(value, "online"),
+        pending_deletion=_flag(value, "pending_deletion"),
+        pending_addition=_flag(value, "pending_addition"),
+        roles=tuple(roles),
+    )
+
+
+def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
+    """Return a plugin's settings of an environment's attributes, of the version chosen; None if it has none."""
+    editable = _object(_object(value, "the attributes").get("editable"), "editable")
+    if plugin not in editable:
+        return None
+    general = _object(_object(editable[plugin], "the plugin's section").get("metadata"), "its metadata")
+    versions = [_object(one, "a version") for one in _list(general.get("versions", []), "its versions")]
+    chosen = [
+        one
+        for one in versions
+        if _object(one.get("metadata"), "a version's metadata").get("plugin_id") == general.get("chosen_id")
+    ]
+    section = chosen[0] if chosen else versions[0] if len(versions) == 1 else {}
+    values = {
+        name: attribute["value"]
+        for name, attribute in section.items()
+        if name != "metadata" and isinstance(attribute, dict) and "value" in attribute
+    }
+    return PluginSettings(general.get("enabled") is True, values, section.get("metadata", {}))
+
+
+def deployment(value: Json) -> dict[str, Mapping[str, Json]]:
+    """Return the deployment data by node, the master's left out.
+
+    A node stands once in it: this Nailgun merges its roles. Whether ``uid`` is the node's is for others to check.
+    """
+    found: dict[str, Mapping[str, Json]] = {}
+    for item in _list(value, "the deployment data"):
+        uid = _object(item, "a node's deployment data").get("uid")
+        identity = str(uid) if isinstance(uid, int) and not isinstance(uid, bool) else uid
+        if identity == MASTER:
+            continue
+        if not isinstance(identity, str) or not _UID.fullmatch(identity):
+            raise ValueError("a node's deployment data has no uid that is a node's id")
+        if identity in found:
+            raise ValueError(f"node {identity} stands twice in it")
+        found[identity] = item
+    return found
+
+
+def _flag(value: dict[str, Json], name: str) -> bool:
+    found = value.get(name)
+    if not isinstance(found, bool):
+        raise ValueError(f"{name} is {_kind(found)}, not a truth value")
+    return found
+
+
+def _id(value: dict[str, Json], name: str) -> int:
+    found = value.get(name)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < _ID_LIMIT:
+        raise ValueError(f"{name} is {_kind(found)}, not an id")
+    return found
+
+
+def _text(value: dict[str, Json], name: str) -> str:
+    found = value.get(name)
+    if not isinstance(found, str) or not found or len(found) > _LONGEST or not found.isprintable():
+        raise ValueError(f"{name} is {_kind(found)}, not a name of 1 to {_LONGEST} printable characters")
+    return found
+
+
+def _object(value: Any, what: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is an object, this is {_kind(value)}")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Json]:
+    if not isinstance(value, list):
+        raise ValueError(f"{what} is {_kind(value)}, not a list")
+    return value
+
+
+def _kind(value: Json) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "missing or null"}
+    return names.get(type(value), "a number")

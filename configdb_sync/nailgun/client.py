@@ -1,0 +1,210 @@
+"""The client of Nailgun's API: reads, and never changes anything (U4, U12, U14, U21).
+
+All methods raise ``NailgunAwayError`` and ``NailgunAnswerError``, ``AccessError`` if Nailgun refuses the token, and
+what the token source raises.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from configdb_sync.configdb import answers as http_answers
+from configdb_sync.configdb.calls import Call, Caller, Surroundings
+from configdb_sync.configdb.exchange import Answer, Exchange
+from configdb_sync.configdb.faults import TLSError
+from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.configdb.tokens import TokenSource
+from configdb_sync.configdb.urls import is_loopback, shown
+from configdb_sync.errors import (
+    AccessError,
+    ConfigDBError,
+    EnvironmentMismatchError,
+    ProductError,
+    UnavailableError,
+)
+from configdb_sync.jsonvalues import Json
+from configdb_sync.nailgun import answers
+from configdb_sync.nailgun.addresses import base_url, led_to
+from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
+from configdb_sync.nailgun.model import Cluster, NailgunNode, PluginSettings, Version
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_VERSION = "/api/version"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEYSTONES = ("Keystone ", "the certificate of Keystone ")
+"""How errors of the login begin: those are told as they are."""
+_ASK = "is it running, and is --nailgun right?"
+
+
+class NailgunClient:
+    """One Nailgun. Safe for several threads.
+
+    ``connect`` makes the way to an address, ``login`` the source of tokens for that address; it is called only if
+    Nailgun wants one, and None means that there is none.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        connect: Callable[[str], Exchange],
+        login: Callable[[str], TokenSource | None],
+        policy: RetryPolicy | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self._where = base_url(where)
+        self._connect = connect
+        self._login = login
+        self._policy = policy
+        self._surroundings = surroundings
+        self._lock = threading.Lock()
+        self._caller: Caller | None = None
+        self._version: Version | None = None
+
+    def __enter__(self) -> NailgunClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back connections."""
+        with self._lock:
+            if self._caller is not None:
+                self._caller.close()
+            self._caller = None
+
+    @property
+    def base(self) -> str:
+        """Nailgun's address as it was given, fit to be shown."""
+        return self._where
+
+    @property
+    def address(self) -> str:
+        """Where Nailgun really answers: ``base``, or the https address that it leads to."""
+        return self._ready().base
+
+    def version(self) -> Version:
+        """Return which Nailgun this is. It is asked without a token, so this is also where redirects are met."""
+        self._ready()
+        assert self._version is not None
+        return self._version
+
+    def cluster(self, env: int) -> Cluster:
+        """Return an environment. Raises ``EnvironmentMismatchError`` if Nailgun has none of this number."""
+        path = f"/api/clusters/{env}"
+        found = self._get(path, answers.cluster)
+        if found is None:
+            raise EnvironmentMismatchError(
+                f"Nailgun {self._where} has no environment {env}", way_out="see --env, and `fuel env` on the master"
+            )
+        if found.id != env:
+            raise NailgunAnswerError(f"GET {self._where}{path} answered with environment {found.id}", way_out=_ASK)
+        return found
+
+    def nodes(self, env: int) -> tuple[NailgunNode, ...]:
+        """Return an environment's nodes, by id. Raises ``EnvironmentMismatchError`` as ``cluster`` does."""
+        found = self._get(f"/api/nodes?cluster_id={env}", lambda value: answers.nodes(value, env))
+        if not found:
+            # An environment that isn't there has no nodes either (facts: REST).
+            self.cluster(env)
+        return found or ()
+
+    def plugin_settings(self, env: int, plugin: str) -> PluginSettings | None:
+        """Return what the user set of a plugin in an environment, None if it isn't offered there (U3)."""
+        return self._of(env, "attributes", lambda value: (answers.plugin_settings(value, plugin),))[0]
+
+    def deployment(self, env: int, nodes: Sequence[str]) -> dict[str, Mapping[str, Json]]:
+        """Return the deployment data of the given nodes (identities), as Nailgun would give it to them now (U21).
+
+        A node that Nailgun has no data for is not in it; the master never is.
+        """
+        found = self._of(env, f"orchestrator/deployment?nodes={','.join(nodes)}", answers.deployment)
+        return {identity: data for identity, data in found.items() if identity in nodes}
+
+    def _of(self, env: int, what: str, parse: Callable[[Json], T]) -> T:
+        path = f"/api/clusters/{env}/{what}"
+        found = self._get(path, parse)
+        if found is None:
+            self.cluster(env)
+            raise NailgunAnswerError(
+                f"GET {self._where}{shown(path)} answered 404", way_out="is this Fuel 9.0 or later?"
+            )
+        return found
+
+    def _get(self, path: str, parse: Callable[[Json], T]) -> T | None:
+        """Return what Nailgun says, None if it says 404, in whatever form."""
+        caller = self._ready()
+        call = Call("GET", path, repeatable=True, accept=frozenset({404}))
+        answer = self._asked(lambda: caller.call(call))
+        return None if answer.status == 404 else self._read(caller, call, answer, parse)
+
+    def _read(self, caller: Caller, call: Call, answer: Answer, parse: Callable[[Json], T]) -> T:
+        try:
+            return parse(http_answers.read(answer))
+        except ValueError as error:
+            raise NailgunAnswerError(
+                f"{caller.named(call)} answered {answer.status}, but {error}",
+                way_out=f"is {self._where} Nailgun?",
+            ) from None
+
+    def _ready(self) -> Caller:
+        with self._lock:
+            if self._caller is None:
+                self._caller = self._opened(self._where)
+            return self._caller
+
+    def _opened(self, base: str) -> Caller:
+        """Return the way that carries the token. What says whether there is to be one is asked without it."""
+        call = Call("GET", _VERSION, repeatable=True, accept=_REDIRECTS if base == self._where else frozenset())
+        exchange = self._connect(base)
+        caller = Caller(exchange, None, None, self._policy, self._surroundings)
+        try:
+            answer = self._asked(lambda: caller.call(call))
+            if answer.status in _REDIRECTS:
+                location = answer.headers.get("location", "")
+                target = led_to(base, _VERSION, location)
+                if target is None:
+                    raise NailgunAnswerError(
+                        f"{caller.named(call)} leads to {shown(location)[:120] or 'nowhere'}, which isn't followed:"
+                        " a token would go there",
+                        way_out="give Nailgun's own address with --nailgun",
+                    )
+                exchange.close()
+                return self._opened(target)
+            self._version = self._read(caller, call, answer, answers.version)
+            tokens = self._login(base) if self._version.auth_required else None
+        except BaseException:
+            exchange.close()
+            raise
+        if tokens is None:
+            return caller
+        if base.startswith("http:") and not is_loopback(base):
+            _LOG.warning("Nailgun %s has no TLS: the token can be read on its way", base)
+        return Caller(exchange, tokens, None, self._policy, self._surroundings)
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        """Return the answer; what the shared way of calling raises gets its meaning here."""
+        try:
+            return ask()
+        except ConfigDBError as error:
+            if error.what.startswith(_KEYSTONES):
+                raise
+            raise self._meant(error) from None
+
+    def _meant(self, error: ConfigDBError) -> ProductError:
+        if isinstance(error, AccessError):
+            return AccessError(
+                f"Nailgun refused: {error.what}",
+                way_out="set OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME of a user of Fuel's Keystone",
+                request_id=error.request_id,
+            )
+        if isinstance(error, TLSError):
+            return NailgunAwayError(error.what, way_out="name who signed it with --nailgun-ca FILE")
+        if isinstance(error, UnavailableError):
+            return NailgunAwayError(error.what, way_out=_ASK, request_id=error.request_id)
+        return NailgunAnswerError(error.what, way_out=f"is {self._where} Nailgun?")

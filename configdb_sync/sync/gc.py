@@ -1,0 +1,251 @@
+"""What ConfigDB and our records still hold of nodes that are no more, and taking it away when asked.
+
+A document under an override is kept whole unless that is asked for too: its values, its overrides and our record of
+what is hidden belong together, and a node that comes back with its old files would else have the override for its own.
+Levels over the nodes' are never touched, nor is another environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.faults import ConflictError
+from configdb_sync.configdb.merge import place_of
+from configdb_sync.configdb.model import Etags, LevelPath, OverrideNote, ServerKind
+from configdb_sync.database import Database
+from configdb_sync.errors import ProductError, SettingsError
+from configdb_sync.hiera.placeholders import parse
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
+from configdb_sync.nodes.names import natural_key
+from configdb_sync.sync.catalog import Catalog
+from configdb_sync.sync.digests import from_json
+from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.records import Record, forget_documents, names_seen, remembered
+
+
+@dataclass(frozen=True)
+class LeftDocument:
+    """What is left of one document of a node: keys of its values and overrides, who set these, and our records of it.
+
+    ``definition`` None: ConfigDB has no such data source. ``places`` are those whose records may go with it.
+    ``hidden``: something of ours may be in the node's file.
+    """
+
+    data_source: str
+    definition: int | None
+    values: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False)
+    set_by: OverrideNote | None = None
+    places: tuple[str, ...] = ()
+    kept_digest: bool = False
+    hidden: bool = False
+
+    @property
+    def covered(self) -> bool:
+        """Whether it goes only with its overrides."""
+        return bool(self.overrides) or self.hidden
+
+
+@dataclass(frozen=True)
+class GoneNode:
+    """A node that is no more. ``seen_at``: places that knew it and that this look says nothing about."""
+
+    identity: str
+    fqdn: str | None
+    levels: LevelPath
+    documents: tuple[LeftDocument, ...]
+    places: tuple[str, ...] = ()
+    seen_at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """All that is left in an environment. ``whole``: it is itself no more. ``notes``: what couldn't be told."""
+
+    environment: int
+    whole: bool
+    nodes: tuple[GoneNode, ...]
+    notes: tuple[str, ...] = ()
+
+    def kept(self, *, overrides: bool) -> Iterator[tuple[GoneNode, LeftDocument]]:
+        """Yield the documents that stay."""
+        if not overrides:
+            yield from ((node, one) for node in self.nodes for one in node.documents if one.covered)
+
+
+@dataclass(frozen=True)
+class Present:
+    """Which nodes there are. ``places`` are the places asked, ``all_places`` tells that what they don't have is nowhere
+    (Nailgun was asked); ``environment`` False: it is no more."""
+
+    identities: Collection[str]
+    places: Collection[str]
+    all_places: bool
+    environment: bool = True
+
+
+_UID = ("uid",)
+
+
+class Collector:
+    """Finds and removes what is left in one environment. Raises ``ConfigDBError`` as the client does."""
+
+    def __init__(self, client: ConfigDBClient, database: Database, options: RunOptions) -> None:
+        self._client = client
+        self._database = database
+        self._options = options
+        self._catalog = Catalog(client, options)
+
+    def find(self, present: Present) -> Leftovers:
+        """Return what is left of nodes that aren't present; nothing is changed.
+
+        Raises ``SettingsError`` if nodes have another name in ConfigDB than their uid, ``EnvironmentMismatchError`` as
+        ``Catalog.look``.
+        """
+        name, template = self._options.levels[-1]
+        if parse(template).facts != _UID or parse(template).literal_length:
+            raise SettingsError(
+                f"nodes are kept at the level {name}={template}, and only a node's uid can be compared",
+                way_out="take what is left of them away with `configdb-sync rm-override` and `del`",
+            )
+        self._catalog.look()
+        env = self._options.environment
+        known = remembered(self._database, env)
+        names = names_seen(self._database, env)
+        authors = {(one.data_source, one.place): one for one in self._authors()}
+        outer, stored, notes = self._stored_nodes()
+        nodes = []
+        for identity in sorted({*known, *stored} - set(present.identities), key=natural_key):
+            levels = None if outer is None else (*outer, (name, identity))
+            of_node = known.get(identity, {})
+            places = tuple(sorted(place for place in of_node if present.all_places or place in present.places))
+            documents = self._documents(identity, levels, of_node, places, authors)
+            if documents or places:
+                elsewhere = tuple(sorted(set(of_node) - set(places)))
+                nodes.append(GoneNode(identity, names.get(identity), levels or (), documents, places, elsewhere))
+        return Leftovers(env, not present.environment, tuple(nodes), notes)
+
+    def _authors(self) -> list[OverrideNote]:
+        """Return who set which overrides, as far as the server knows."""
+        if not self._catalog.exists or self._client.server() is not ServerKind.EMBEDDED:
+            return []
+        return self._client.overrides_of(self._options.environment)
+
+    def _stored_nodes(self) -> tuple[LevelPath | None, tuple[str, ...], tuple[str, ...]]:
+        """Return a path to the nodes' level (None: nothing is stored there), the nodes there, and notes."""
+        names = [name for name, _ in self._options.levels]
+        if not self._catalog.reaches(tuple((name, "") for name in names)):
+            return None, (), ()
+        if self._client.server() is ServerKind.LEGACY:
+            note = "this server can't list nodes: only those that our own records know of are looked at"
+            return (() if len(names) == 1 else None), (), (note,)
+        *outer, nodes = ((name, self._client.level_values(self._options.environment, name)) for name in names)
+        # A document of the last level is the same whatever values the levels over it have (facts 7).
+        if not all(found for _, found in outer):
+            return None, (), ()
+        return tuple((name, found[0]) for name, found in outer), nodes[1], ()
+
+    def _documents(
+        self,
+        identity: str,
+        levels: LevelPath | None,
+        known: Mapping[str, Mapping[str, Record]],
+        places: tuple[str, ...],
+        authors: Mapping[tuple[str, str], OverrideNote],
+    ) -> tuple[LeftDocument, ...]:
+        etags = None if levels is None else self._client.etags(self._options.environment, levels)
+        kept = self._kept(levels, etags)
+        documents = []
+        for name in sorted({*self._catalog.names, *kept, *(one for of in known.values() for one in of)}):
+            records = [of[name] for of in known.values() if name in of]
+            digests = from_json(kept.get(name))
+            hidden = any(record.hidden or record.unsettled for record in records)
+            found = LeftDocument(
+                name,
+                self._catalog.definition(name),
+                places=tuple(place for place in places if name in known[place]),
+                kept_digest=name in kept,
+                hidden=hidden or (digests is not None and bool(digests.hidden or digests.unsettled)),
+            )
+            found = self._with_contents(
+                found, levels, etags, authors.get((name, place_of(() if levels is None else levels[-1:])))
+            )
+            if found.values or found.overrides or found.places or found.kept_digest:
+                documents.append(found)
+        return tuple(documents)
+
+    def _kept(self, levels: LevelPath | None, etags: Mapping[int, Etags] | None) -> dict[str, Json]:
+        definition = self._catalog.records
+        if levels is None or definition is None or _empty(etags, definition):
+            return {}
+        return self._client.values(self._options.environment, levels, definition)
+
+    def _with_contents(
+        self,
+        document: LeftDocument,
+        levels: LevelPath | None,
+        etags: Mapping[int, Etags] | None,
+        set_by: OverrideNote | None,
+    ) -> LeftDocument:
+        definition, env = document.definition, self._options.environment
+        if levels is None or definition is None or _empty(etags, definition):
+            return document
+        values = self._client.values(env, levels, definition)
+        overrides = self._client.overrides(env, levels, definition)
+        return LeftDocument(
+            document.data_source,
+            definition,
+            tuple(values),
+            tuple(overrides),
+            {"values": document_digest(values), "overrides": document_digest(overrides)},
+            set_by if overrides else None,
+            document.places,
+            document.kept_digest,
+            document.hidden,
+        )
+
+    def remove(self, node: GoneNode, *, overrides: bool) -> tuple[tuple[str, ...], tuple[ProductError, ...]]:
+        """Take away what is left of a node, documents under an override only with ``overrides``.
+
+        Return the data sources that are gone and what went wrong; a document that fails stays whole, the others go on.
+        Raises ``ConfigDBError`` if our records in ConfigDB can't be changed.
+        """
+        gone, problems = [], []
+        for document in node.documents:
+            if document.covered and not overrides:
+                continue
+            try:
+                self._empty_document(node, document)
+                gone.append(document.data_source)
+            except ProductError as error:
+                problems.append(error.located(node=node.identity, data_source=document.data_source))
+        self._forget(node, gone)
+        return tuple(gone), tuple(problems)
+
+    def _empty_document(self, node: GoneNode, document: LeftDocument) -> None:
+        definition, env = document.definition, self._options.environment
+        for kind, put in (("overrides", self._client.put_overrides), ("values", self._client.put_values)):
+            listed = document.digests.get(kind, EMPTY_DIGEST)
+            if definition is None or listed == EMPTY_DIGEST:
+                continue
+            found, etag = self._client.tagged(env, node.levels, definition, kind)
+            if document_digest(found) != listed:
+                raise ConflictError(f"someone changed its {kind} meanwhile; they were left", way_out="run again")
+            put(env, node.levels, definition, {}, if_match=etag)
+
+    def _forget(self, node: GoneNode, gone: Collection[str]) -> None:
+        definition, env = self._catalog.records, self._options.environment
+        if definition is not None and any(one.kept_digest and one.data_source in gone for one in node.documents):
+            kept, etag = self._client.tagged(env, node.levels, definition, "values")
+            rest = {name: value for name, value in kept.items() if name not in gone}
+            self._client.put_values(env, node.levels, definition, rest, if_match=etag)
+        if node.places:
+            forget_documents(self._database, env, node.identity, node.places, gone)
+
+
+def _empty(etags: Mapping[int, Etags] | None, definition: int) -> bool:
+    known = None if etags is None else etags.get(definition)
+    return known is not None and known.values == known.overrides == EMPTY_DIGEST

@@ -1,0 +1,143 @@
+"""A run from Nailgun's deployment data (U21): uploads what nodes are going to be given, and writes nothing back.
+
+Such an upload is no merge base (U18): what a node run knows of a node stays true after it
+(``docs/decisions/uploads-from-nailgun.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from configdb_sync import failpoints, jsonvalues
+from configdb_sync.errors import DocumentError, NodeError
+from configdb_sync.hiera import HieraDocument
+from configdb_sync.hiera.facts import facts_of
+from configdb_sync.hiera.given import given
+from configdb_sync.hiera.layouts import Layout
+from configdb_sync.hiera.sources import NodeMap
+from configdb_sync.jsonvalues import Json
+from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
+from configdb_sync.sync.carry_out import Executor, NodeTask
+from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
+from configdb_sync.sync.digests import FROM_NAILGUN, from_json
+from configdb_sync.sync.examine import DocumentWork, Examiner, NodeWork, PlanBuilder, Subject, ambiguous
+from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.report import NodeReport
+from configdb_sync.sync.stored import StoredNode
+
+_NODE, _CLUSTER = "node", "cluster"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NailgunExaminer(Examiner):
+    """Looks at nodes as Nailgun's data gives them."""
+
+    nodes: NailgunNodes
+
+    @cached_property
+    def _common(self) -> frozenset[str]:
+        return equal_keys(self.nodes.data.values())
+
+    def _examine(self, read: NodeRead) -> NodeWork | None:
+        whole = self._read(read.files[FILE])
+        if layout_of_data(whole.values) is Layout.FUEL10:
+            facts = facts_of(Layout.FUEL9, {FILE: whole.values})
+            if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
+                return None
+            levels = self._levels(facts.scope)
+            had = _Had(StoredNode(self.client, self.catalog, self.options.environment, levels))
+            own, shared = placed(whole.values, self._common, had.of(_NODE), had.of(_CLUSTER))
+            files = {path: as_file(path, part) for path, part in (("node.yaml", own), ("cluster.yaml", shared))}
+            read = replace(read, files=files)
+        return super()._examine(read)
+
+    def _document(self, read: NodeRead, path: str) -> HieraDocument | None:
+        file = read.files.get(path)
+        return None if file is None else self._read(file)
+
+    def _read(self, file: NodeFile) -> HieraDocument:
+        found = jsonvalues.loads(file.content)
+        if not isinstance(found, dict):
+            raise DocumentError("Nailgun's data of it is no mapping", file=file.path)
+        return given(found)
+
+    def _paths(self, read: NodeRead, mapped: NodeMap) -> dict[str, str]:
+        """Return the data sources that Nailgun has data of; it knows nothing of the others."""
+        return {name: path for name, path in mapped.sources.items() if path in read.files}
+
+    def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
+        name, document = subject.data_source, subject.document
+        if document is None:
+            raise NodeError("Nailgun's data of it is missing")
+        meant = self._meant(subject, document, stored, plan)
+        plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+        above, overrides = stored.above(name), stored.overrides(name)
+        decision = decide(document, meant, above, overrides, None)
+        # The file is only thought: it holds what is uploaded, whatever the overrides are.
+        decision = replace(decision, write=Write.NONE, target=document.values, hidden={})
+        change = None
+        before_digest = stored.values_digest(name)
+        if before_digest != meant.digest:
+            change = self._change(subject, stored, before_digest, decision)
+            self._gate(plan, change, document, stored, decision)
+            plan.changes.append(change)
+        else:
+            plan.unchanged.append(name)
+        return DocumentWork(name, subject.path, subject.file, document, decision, None, change)
+
+    def _meant(self, subject: Subject, document: HieraDocument, stored: StoredNode, plan: PlanBuilder) -> Meant:
+        """Return what is uploaded: Nailgun's data, but for keys of which only the stored value tells the node's."""
+        name = subject.data_source
+        known = from_json(stored.records().get(name))
+        if known is None and subject.strange:
+            # Someone else's values, and perhaps their overrides in the node's file: nothing may go that tells.
+            accept = self.options.accept
+            return what_node_means(document, None, stored.values(name), stored.effective(name), accept)
+        held = [] if known is None else sorted({*known.hidden, *known.unsettled})
+        before = stored.values(name) if held else {}
+        values: dict[str, Json] = {key: value for key, value in document.values.items() if key not in held}
+        values |= {key: before[key] for key in held if key in before}
+        if any(not jsonvalues.same(document.values.get(key), values.get(key)) for key in held):
+            plan.notes.append(
+                f"{name}: the node's own values of {', '.join(held)} stay, since its file holds an override there"
+            )
+        return Meant(values, jsonvalues.combine_digests(key_digests(values, document).items()))
+
+
+@dataclass(frozen=True)
+class _Had:
+    """What the last node run left of a node's documents."""
+
+    stored: StoredNode
+
+    def of(self, name: str) -> Mapping[str, Json]:
+        return {} if self.stored.records().get(name) == FROM_NAILGUN else self.stored.values(name)
+
+
+@dataclass(frozen=True)
+class NailgunExecutor(Executor):
+    """Uploads; no file is written and nothing is remembered of one."""
+
+    def carry_out(self, work: NodeWork) -> NodeReport:
+        """Upload what differs, and check ConfigDB's answer."""
+        task = _NailgunTask(self, work)
+        task.upload()
+        task.verify()
+        failpoints.here("node-done")
+        return task.report()
+
+
+class _NailgunTask(NodeTask):
+    def _begin_records(self) -> None:
+        """Let ConfigDB keep, before anything is uploaded, which documents no node run had a part in."""
+        stored = self.work.stored
+        if stored is None:
+            return
+        there = stored.records()
+        first = [one.data_source for one in self.work.documents if one.change is not None and one.change.first]
+        fresh = {name: FROM_NAILGUN for name in first if name not in there}
+        if fresh:
+            stored.keep_records({**there, **fresh})
