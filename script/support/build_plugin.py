@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import fpb
 import peers
 import plugin_runtime
 import run_tests

@@ -74,7 +74,7 @@ def _versions(content: bytes) -> Iterator[Version]:
     def place(address: int) -> int:
         for kind, _, start, virtual, _, length, *_ in segments:
             if kind == _LOAD and virtual <= address < virtual + length:
-                return address - virtual + start
+                return int(address - virtual + start)
         raise ValueError
 
     def text(start: int) -> str:

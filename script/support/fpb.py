@@ -59,7 +59,7 @@ def wrap_commands(folder: Path) -> Path:
         script.unlink(missing_ok=True)
         if found is not None:
             quoted = " ".join(f"'{argument}'" for argument in arguments)
-            script.write_text(f'#!/bin/sh\nexec \'{found}\' {quoted} "$@"\n')
+            script.write_text(f"#!/bin/sh\nexec '{found}' {quoted} \"$@\"\n")
             script.chmod(0o755)
     return folder
 

@@ -1,8 +1,8 @@
 """Lays a portable Python (``runtime/``) and the libraries (``vendor/``) into the plugin. Standard library and pip.
 
 A Fuel Master has Python 2.7 and may have no internet: what the task needs is in the plugin. ``CONFIGDB_SYNC_RUNTIME``
-names the archive of a portable CPython, ``none`` means that the master has a Python of its own. The libraries are those
-of ``requirements.txt``, checked against its hashes, built for CentOS 7 (manylinux2014), for each Python that may run them.
+names the archive of a portable CPython, ``none`` means that the master has a Python of its own. The libraries are
+those of ``requirements.txt``, checked against its hashes, built for CentOS 7 (manylinux2014), for several Pythons.
 """
 
 from __future__ import annotations
