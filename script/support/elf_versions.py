@@ -97,4 +97,6 @@ def _versions(content: bytes) -> Iterator[Version]:
             _, _, _, name, step = struct.unpack_from("<IHHII", content, detail)
             yield Version(text(strings + file), text(strings + name))
             detail += step
+        if following == 0:
+            return
         entry += following
