@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin import jail as jails
+from tests.plugin.jail import Jail
+
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ROOT / "script/support"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -83,3 +86,20 @@ def rpm(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in [name for name in os.environ if name.startswith("PIP_")]:
             patch.delenv(name)
         return build_plugin.build(tmp_path_factory.mktemp("rpm"))
+
+
+@pytest.fixture(scope="session")
+def installed(rpm: Path, tmp_path_factory: pytest.TempPathFactory) -> Jail:
+    """An empty root with the plugin installed by rpm."""
+    jail = jails.make(tmp_path_factory.mktemp("master"))
+    done = jail.rpm("--install", "--nodeps", "--nosignature", rpm)
+    assert done.returncode == 0, done.stderr
+    return jail
+
+
+@pytest.fixture
+def master(installed: Jail) -> Jail:
+    """The same, as it was right after the installation."""
+    for name in ("var/lib/configdb-sync", "etc/fuel", "trees", "etc/configdb-sync"):
+        shutil.rmtree(installed.root / name, ignore_errors=True)
+    return installed

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.plugin import jail as jails
+from tests.plugin.calling import astute, enable
 from tests.plugin.conftest import ROOT, VERSION
 from tests.plugin.jail import Jail
 from tests.support.product import contents
@@ -24,45 +24,6 @@ STAGES = {
     "main": "upload_data_to_configdb",
     "post": "upload_data_to_configdb_post",
 }
-
-
-@pytest.fixture(scope="module")
-def installed(rpm: Path, tmp_path_factory: pytest.TempPathFactory) -> Jail:
-    """An empty root with the plugin installed by rpm."""
-    jail = jails.make(tmp_path_factory.mktemp("master"))
-    done = jail.rpm("--install", "--nodeps", "--nosignature", rpm)
-    assert done.returncode == 0, done.stderr
-    return jail
-
-
-@pytest.fixture
-def master(installed: Jail) -> Jail:
-    """The same, as it was right after the installation."""
-    for name in ("var/lib/configdb-sync", "etc/fuel", "trees", "etc/configdb-sync"):
-        shutil.rmtree(installed.root / name, ignore_errors=True)
-    return installed
-
-
-def section(**changed: Any) -> dict[str, Any]:
-    """The plugin's settings as Fuel gives them: the defaults, and what the user changed."""
-    attributes = yaml.safe_load((ROOT / "environment_config.yaml").read_text())["attributes"]
-    metadata = attributes.pop("metadata") | {"class": "plugin", "enabled": True, "plugin_version": "0.1.0"}
-    return {name: one["value"] for name, one in attributes.items()} | changed | {"metadata": metadata}
-
-
-def enable(master: Jail, path: str, env: int, base: dict[str, Any] | None = None, **changed: Any) -> None:
-    """Write the environment's file on the master, as `upload_configuration` does."""
-    file = master.root / path
-    file.parent.mkdir(parents=True)
-    whole = (base or {"deployment_id": env, "uid": "master"}) | {"configdb-sync": section(**changed)}
-    file.write_text(yaml.safe_dump(whole | {"master_ip": "127.0.0.1"}))
-
-
-def astute(master: Jail, stage: str, env: int, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run the task as Astute does: `cd` to the plugin and its command, with the environment's number put in."""
-    task = TASKS[STAGES[stage]]
-    command = f"cd {task['cwd']} && {task['cmd'].replace('{CLUSTER_ID}', str(env))}"
-    return master.run(" ".join([command, *more]))
 
 
 def test_what_is_in_the_package(rpm: Path) -> None:
