@@ -1,4 +1,4 @@
-"""F5: the launcher finds its Python in a fixed order, needs nothing of its surroundings, and says what to do without."""
+"""F5: the launcher finds its Python in a fixed order, needs nothing of what is around it, says what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """U1, U3, U4, U8, U10, U12, F2, F5: the installed plugin among all its peers, by the very command line of Astute.
 
-The peers: nodes on a real broker, Nailgun by TLS with the master's own certificate, ConfigDB in the plugin or, long, as a
-service that a real Keystone's catalog tells of.
+The peers: nodes on a real broker, Nailgun by TLS with the master's own certificate, ConfigDB in the plugin or, long, as
+a service that a real Keystone's catalog tells of.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def nailgun(master: Jail, tmp_path: Path) -> Iterator[Nailgun]:
     kept = master.root / "var/lib/fuel/keys/master/nginx"
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copy(certificate, kept / "nginx.crt")
-    with serving(make_small(ENVIRONMENT).all_are("deploying"), (certificate, key)) as url:
-        found = make_small(ENVIRONMENT)
-        found.url = url
+    found = make_small(ENVIRONMENT).all_are("deploying")
+    with serving(found, (certificate, key)):
         yield found
 
 
@@ -117,6 +116,7 @@ def test_a_configdb_that_keystones_catalog_tells_of(
     master: Jail, nodes: dict[str, Tree], nailgun: Nailgun, tmp_path: Path
 ) -> None:
     """The user is in the environment's settings, the password in a file on the master alone."""
+    (tmp_path / "keystone").mkdir()
     with keystone.running(tmp_path / "keystone") as peer, _configdb(tmp_path / "c.sqlite", peer) as url:
         peer.add_endpoint(url)
         login = {"auth_url": peer.url, "username": "admin", "project": "admin"}
