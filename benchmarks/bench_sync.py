@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import statistics
 import subprocess
@@ -11,9 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from benchmarks.measure import Measure, run
 from benchmarks.serving import COMMAND, serving
 from benchmarks.trees import write_environment
+from tests.peers import tuning_box
 
 ENV = 5
 PARALLEL = "4"
@@ -31,7 +35,12 @@ def measure(full: bool) -> Iterator[Measure]:
     with tempfile.TemporaryDirectory() as name:
         yield from _first_sync(Path(name), 50 if full else 10, 3 if full else 1)
     with tempfile.TemporaryDirectory() as name:
-        yield _memory(Path(name), 200 if full else 20)
+        yield from _second_sync(Path(name), 50 if full else 10, 3 if full else 1)
+    with tempfile.TemporaryDirectory() as name:
+        yield from _large(Path(name), 200 if full else 20)
+    if tuning_box.unavailable() is None:
+        with tempfile.TemporaryDirectory() as name:
+            yield _other_server(Path(name), 50 if full else 4)
 
 
 def _sync(trees: Path, state: Path, *more: str) -> tuple[str, ...]:
@@ -42,7 +51,7 @@ def _sync(trees: Path, state: Path, *more: str) -> tuple[str, ...]:
 def _first_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
     trees = folder / "trees"
     write_environment(trees, nodes, ENV)
-    ours, bare, again = [], [], []
+    ours, bare = [], []
     for number in range(rounds):
         recorded = folder / f"requests-{number}"
         states = [folder / f"state-{number}-{letter}" for letter in "abc"]
@@ -50,27 +59,72 @@ def _first_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
             timed(sys.executable, "-m", "benchmarks.recording", str(recorded), *_sync(trees, states[0], *where))
         with serving(states[1]) as where:
             ours.append(timed(*COMMAND, *_sync(trees, states[1], *where)))
-            again.append(timed(*COMMAND, *_sync(trees, states[1], *where)))
         with serving(states[2]) as where:
             client = (sys.executable, "-m", "benchmarks.bare_client", str(trees), str(recorded), where[1], where[3])
             bare.append(timed(*client, PARALLEL))
     ratio = statistics.median(one / other for one, other in zip(ours, bare, strict=True))
     note = f"{min(ours):.2f} s against {min(bare):.2f} s"
     yield Measure(f"first sync of {nodes} nodes / bare client", ratio, "", 1.5, note)
-    unchanged = statistics.median(one / other for one, other in zip(again, ours, strict=True))
-    yield Measure(
-        f"second sync with nothing changed / first, {nodes} nodes", unchanged, "", None, f"{min(again):.2f} s"
-    )
 
 
-def _memory(folder: Path, nodes: int) -> Measure:
+def _seconds(*arguments: str) -> float:
+    """Return how long a run took by its own report: without the start of the interpreter."""
+    done = subprocess.run([*COMMAND, *arguments, "--format", "json"], check=True, capture_output=True)
+    found: float = json.loads(done.stdout)["seconds"]
+    return found
+
+
+def _second_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
+    trees = folder / "trees"
+    write_environment(trees, nodes, ENV)
+    ratios = []
+    for number in range(rounds):
+        arguments = _sync(trees, folder / f"state-{number}")
+        first = _seconds(*arguments)
+        ratios.append(min(_seconds(*arguments) for _ in range(3)) / first)
+    name = f"second sync of {nodes} nodes, nothing changed / first (embedded)"
+    yield Measure(name, statistics.median(ratios), "", 0.1, "by the reports")
+
+
+def _other_server(folder: Path, nodes: int) -> Measure:
+    """Measure a run with nothing to do where every document must be fetched, against fetching them and no more."""
+    trees, state, recorded, no_trees = (folder / name for name in ("trees", "state", "requests", "none"))
+    write_environment(trees, nodes, ENV)
+    (folder / "token").write_text("none")
+    with tuning_box.running(f"sqlite:///{folder / 'tuning-box.sqlite'}") as url:
+        arguments = (*_sync(trees, state, "--configdb", url), "--parallel", "1")
+        timed(*COMMAND, *arguments)
+        timed(sys.executable, "-m", "benchmarks.recording", str(recorded), *arguments)
+        assert not [line for line in recorded.read_text().splitlines() if not line.startswith('["GET"')]
+        client = (sys.executable, "-m", "benchmarks.bare_client", str(no_trees), str(recorded), url)
+        ours = min(timed(*COMMAND, *arguments) for _ in range(2))
+        bare = min(timed(*client, str(folder / "token"), "1") for _ in range(2))
+    name = f"second sync of {nodes} nodes, tuning-box 0.1.0 / fetching the same documents"
+    return Measure(name, ours / bare, "", 1.3, f"{ours:.1f} s against {bare:.1f} s")
+
+
+def _large(folder: Path, nodes: int) -> Iterator[Measure]:
     trees, state = folder / "trees", folder / "state"
     write_environment(trees, nodes, ENV)
-    with serving(state) as where:
-        timed(*COMMAND, *_sync(trees, state, *where))
-    # Of all children so far the largest: the server's workers are no children of ours.
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return Measure(f"peak memory of a first sync of {nodes} nodes", peak, "MB", 150)
+    options = ("--env", str(ENV), "--from", str(trees), "--state", str(state), "--parallel", PARALLEL)
+    timed(*COMMAND, "sync", *options)
+    yield Measure(f"peak memory of a first sync of {nodes} nodes", _peak(), "MB", 150)
+    plan = timed(*COMMAND, "plan", *options)
+    yield Measure(f"peak memory of that and a plan of {nodes} nodes", _peak(), "MB", 150)
+    sample = sorted(trees.glob("node-*/etc/hiera/**/*.yaml"))
+    sample = sample[:: max(1, len(sample) // 60)]
+    begin = time.perf_counter()
+    for path in sample:
+        yaml.load(path.read_bytes(), yaml.CSafeLoader)
+    took = (time.perf_counter() - begin) / sum(path.stat().st_size for path in sample)
+    whole = took * sum(path.stat().st_size for path in trees.glob("node-*/etc/hiera/**/*.yaml"))
+    note = f"{plan:.2f} s, the start of Python included, against {whole:.1f} s"
+    yield Measure(f"plan of {nodes} nodes in step / parsing with CSafeLoader", 100 * plan / whole, "%", 8, note)
+
+
+def _peak() -> float:
+    # Of all children so far the largest.
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

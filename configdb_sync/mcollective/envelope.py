@@ -52,7 +52,9 @@ class Signer:
 
     def hash(self, body: bytes) -> bytes:
         """Return the hash that belongs to a body."""
-        return hashlib.md5(body + self.psk, usedforsecurity=False).hexdigest().encode("ascii")
+        digest = hashlib.md5(body, usedforsecurity=False)
+        digest.update(self.psk)
+        return digest.hexdigest().encode("ascii")
 
 
 @dataclass(frozen=True)

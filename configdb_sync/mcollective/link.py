@@ -53,7 +53,7 @@ class Link:
         try:
             self._silence = self._log_in()
             if self.replies.subscribe is not None:
-                self._connection.subscribe(self.replies.subscribe, "replies")
+                self.subscribe(self.replies.subscribe, "replies")
         except BaseException:
             self._transport.close()
             raise
@@ -70,8 +70,9 @@ class Link:
         """Subscribe to a destination; what comes is received like replies. Raises ``LostError``."""
         try:
             self._connection.subscribe(destination, name)
+            self._complain()
         except LostError as error:
-            raise self._place(error) from error
+            raise self._place(error, phase="subscribe") from error
 
     def receive(self, seconds: float) -> Message | None:
         """Return the next message, None if none comes within ``seconds``. Raises ``LostError``."""
@@ -148,16 +149,16 @@ class Link:
                     raise self._unreachable("handshake", f"it took the connection and said nothing for {limit:g} s")
                 self._transport.pump(min(left, _SLICE))
         except LostError as error:
-            if self._inbox.error is None:
+            if self._inbox.error is None and self._inbox.connected is None:
                 raise self._unreachable("handshake", self._hidden(error.what)) from error
-        if self._inbox.error is not None:
+        if self._inbox.connected is None:
+            assert self._inbox.error is not None
             text = self._text(self._inbox.error)
             raise LoginRefusedError(
                 f"the broker {self.host} refused user {self.host.user!r} at vhost {self._settings.vhost!r}: {text}",
                 way_out="check user, password and vhost in MCollective's client.cfg",
                 phase="login",
             )
-        assert self._inbox.connected is not None
         return _silence(self._inbox.connected.headers.get("heart-beat", "0,0"), beat)
 
     def _complain(self) -> None:
@@ -183,13 +184,13 @@ class Link:
     def _unreachable(self, phase: str, why: str) -> UnreachableError:
         return UnreachableError(f"the broker {self.host} can't be used: {why}", way_out=WAY_OUT, phase=phase)
 
-    def _place(self, error: LostError) -> LostError:
+    def _place(self, error: LostError, phase: str = "call") -> LostError:
         if self._inbox.error is not None and error.text is None:
             # The broker gave its reason just before it hung up.
             error = self._complaint()
         what = error.what if str(self.host) in error.what else f"the broker {self.host} was lost: {error.what}"
         return LostError(
-            self._hidden(what), way_out="see the broker's log", phase="call", text=error.text, lasting=error.lasting
+            self._hidden(what), way_out="see the broker's log", phase=phase, text=error.text, lasting=error.lasting
         )
 
 

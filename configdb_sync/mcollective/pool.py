@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import BusError
-from configdb_sync.mcollective.faults import LostError, UnreachableError
+from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import WAY_OUT, Link
 from configdb_sync.mcollective.settings import BusSettings
 
@@ -69,7 +69,10 @@ class Pool:
                 place = (self._first + step) % len(hosts)
                 try:
                     link = Link(hosts[place], self._settings, self._clock.monotonic, self._new_id()[:12])
-                except UnreachableError as error:
+                except (UnreachableError, LoginRefusedError) as error:
+                    # A broker that has let us in before may refuse everybody while it starts again.
+                    if isinstance(error, LoginRefusedError) and self._clock.monotonic() >= end:
+                        raise
                     failures[str(hosts[place])] = error
                     _log.debug("%s", error)
                 else:

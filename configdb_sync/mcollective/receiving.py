@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from configdb_sync.mcollective.envelope import Envelope, Signer, read_reply
 from configdb_sync.mcollective.faults import EncodedError, ForgedError, UnreadableError
 from configdb_sync.mcollective.link import Message
-from configdb_sync.mcollective.outcomes import Counts
 
 _SETTING = "plugin.rabbitmq.base64"
 _MARSHAL_IN_BASE64 = b"BAh"
@@ -38,14 +37,14 @@ def decode(raw: bytes, *, wrapped: bool) -> bytes:
 class Receiver:
     """Sorts the messages of one call.
 
-    ``ping_id``: of requests that only ask who is there, answers to which are all returned. ``notes``: by identity,
-    what came in its name and doesn't count.
+    ``count`` is told the name of a field of ``Counts``. ``ping_id``: of requests that only ask who is there, answers
+    to which are all returned. ``notes``: by identity, what came in its name and doesn't count.
     """
 
     signer: Signer
     wrapped: bool
     asked: Collection[str]
-    counts: Counts
+    count: Callable[[str], None]
     request_id: str = ""
     ping_id: str = ""
     answered: set[str] = field(default_factory=set)
@@ -58,21 +57,21 @@ class Receiver:
                 raise UnreadableError(f"a message of {message.size} bytes, which is beyond the limit")
             found = read_reply(decode(message.body, wrapped=self.wrapped), self.signer)
         except ForgedError as error:
-            self.counts.forged += 1
+            self.count("forged")
             self._note(message, error)
             return None
         except UnreadableError as error:
-            self.counts.unreadable += 1
+            self.count("unreadable")
             self._note(message, error)
             return None
         if found.request_id == self.ping_id:
             return found
         if found.request_id != self.request_id:
-            self.counts.late += 1
+            self.count("late")
         elif self.asked and found.sender not in self.asked:
-            self.counts.strangers += 1
+            self.count("strangers")
         elif found.sender in self.answered:
-            self.counts.duplicates += 1
+            self.count("duplicates")
         else:
             self.answered.add(found.sender)
             return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -37,6 +38,7 @@ class _Call:
     receiver: Receiver
     look_at: float = 0.0
     useless: int = 0
+    sealed: tuple[bytes, str, bytes] | None = field(default=None, repr=False)
 
 
 class BusRpc:
@@ -50,6 +52,7 @@ class BusRpc:
         self._new_id = new_id
         self._pool = Pool(settings, self._clock, new_id)
         self.counts = Counts()
+        self._lock = threading.Lock()
         for warning in settings.warnings:
             _log.warning("%s", warning)
 
@@ -62,6 +65,10 @@ class BusRpc:
     def close(self) -> None:
         """Close the connections that no call uses."""
         self._pool.close()
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            setattr(self.counts, name, getattr(self.counts, name) + 1)
 
     def call(
         self,
@@ -93,7 +100,7 @@ class BusRpc:
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """See ``outcomes.Rpc``."""
-        receiver = Receiver(self._settings.signer, self._settings.base64, (), self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, (), self._count)
         due = set(expected)
         for attempt in range(self._settings.bounds.losses + 1):
             link = self._pool.lend()
@@ -101,7 +108,7 @@ class BusRpc:
                 self._collect(link, receiver, due, timeout)
             except LostError as error:
                 link.close()
-                self.counts.lost += 1
+                self._count("lost")
                 if error.lasting or attempt == self._settings.bounds.losses:
                     raise
             except BaseException:
@@ -119,26 +126,26 @@ class BusRpc:
         deadline = self._clock.monotonic() + timeout
         while not due or not due <= receiver.answered:
             message = link.receive(max(0.0, deadline - self._clock.monotonic()))
-            if message is None:
+            if message is None or self._clock.monotonic() > deadline + _GRACE:
                 return
             found = receiver.take(message)
             if found is not None and not envelope.is_pong(found.body):
                 receiver.answered.discard(found.sender)
-                self.counts.unreadable += 1
+                self._count("unreadable")
 
     def _call(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         connector = self._settings.connector
         for identity, body in bodies.items():
             connector.directed(identity, connector.replies(""))
-            if len(body) > self._settings.bounds.request:
-                raise MarshalError(
-                    f"a request of {len(body)} bytes, more than {self._settings.bounds.request}", node=identity
-                )
+            size = len(body) * 4 // 3 if self._settings.base64 else len(body)
+            limit = self._settings.bounds.request
+            if size > limit:
+                raise MarshalError(f"a request of {size} bytes, more than {limit}", node=identity)
         return self._outcomes(agent, bodies, timeout, repeatable)
 
     def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
         asking = Asking(bodies, self._settings.bounds.window, timeout)
-        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self.counts)
+        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self._count)
         call = _Call(agent, bodies, timeout, asking, receiver)
         link: Link | None = None
         losses = 0
@@ -156,7 +163,7 @@ class BusRpc:
                     losses += 1
                     if error.lasting:
                         raise _given_up(error, asking.due, losses) from error
-                    self.counts.lost += 1
+                    self._count("lost")
                     if not repeatable:
                         hint = "the connection was lost after the node had been asked: it may have done it"
                         yield from [Missing(identity, hint) for identity in asking.give_up()]
@@ -165,6 +172,9 @@ class BusRpc:
                     if losses > self._settings.bounds.losses and asking.open:
                         raise _given_up(error, asking.due, losses) from error
                     continue
+                if outcomes:
+                    # A broker also drops who fetches nothing for half a minute: a slow caller must get to its end.
+                    losses = 0
                 yield from outcomes
         except BaseException:
             if link is not None:
@@ -178,7 +188,7 @@ class BusRpc:
         now = self._clock.monotonic
         while (identity := call.asking.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
-            link.send(target, self._message(call.bodies[identity], call.agent, call.receiver.request_id))
+            link.send(target, self._request(call.bodies[identity], call))
         if call.asking.absent and now() >= call.look_at:
             self._look_for(call.asking.absent, link, call.receiver.ping_id)
             call.look_at = now() + _LOOK
@@ -194,6 +204,13 @@ class BusRpc:
             return [self._missing(identity, call) for identity in call.asking.expired(now())]
         return []
 
+    def _request(self, body: bytes, call: _Call) -> bytes:
+        """Return the request with a body; many nodes are mostly asked the same."""
+        request_id = call.receiver.request_id
+        if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
+            call.sealed = (body, request_id, self._message(body, call.agent, request_id))
+        return call.sealed[2]
+
     def _outcome(self, message: Message, call: _Call) -> Outcome | None:
         found = call.receiver.take(message)
         if found is None:
@@ -202,7 +219,7 @@ class BusRpc:
             call.asking.came(found.sender)
             return None
         if not call.asking.answered(found.sender):
-            self.counts.late += 1
+            self._count("late")
             return None
         return _read(found)
 

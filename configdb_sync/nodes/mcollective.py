@@ -126,7 +126,7 @@ class MCollectiveNodes:
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Replace the file, or create it; see ``Nodes.write`` and ``remote.writing``."""
-        with faults.located(identity, path, "written"), _over_the_bus():
+        with faults.located(identity, path, "written"), _over_the_bus("written"):
             check_path(path)
             if len(content) > self._limits.file:
                 raise NodeFileError(f"would be larger than {self._limits.file} bytes")
@@ -139,7 +139,7 @@ class MCollectiveNodes:
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Take the file away, and with it the folders that were made for it and hold nothing else."""
-        with faults.located(identity, expected.path, "removed"), _over_the_bus():
+        with faults.located(identity, expected.path, "removed"), _over_the_bus("removed"):
             check_path(expected.path)
             if not within(expected.target, self._writable):
                 raise forbidden(expected.target, self._writable)
@@ -156,9 +156,9 @@ def _take(reading: Reading, output: Output | NodeError) -> str | NodeRead | Node
 
 
 @contextlib.contextmanager
-def _over_the_bus() -> Iterator[None]:
+def _over_the_bus(doing: str) -> Iterator[None]:
     """Make a fault of the bus the file's own: the run goes on with the others."""
     try:
         yield
     except BusError as error:
-        raise NodeFileError(f"can't be written: {error.what}", way_out=error.way_out) from error
+        raise NodeFileError(f"can't be {doing}: {error.what}", way_out=error.way_out) from error

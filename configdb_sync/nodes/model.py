@@ -67,7 +67,7 @@ class Nodes(Protocol):
     def identities(self) -> Sequence[str]:
         """Return the identities of all nodes there, in a stable order.
 
-        Raises ``SettingsError`` or ``NodeError`` if the place itself can't be used.
+        Raises ``SettingsError``, ``NodeError`` or ``BusError`` if the place itself can't be used.
         """
 
     def read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
@@ -9,6 +10,7 @@ _ODD_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _DIGITS = re.compile(r"([0-9]+)")
 
 
+@functools.lru_cache(maxsize=1024)
 def is_plain(name: str) -> bool:
     """Tell whether a name is UTF-8 without control characters, line ends and backslashes.
 

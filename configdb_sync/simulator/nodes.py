@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,22 +37,31 @@ class SimulatedNodes:
     signer: Signer
     faults: Mapping[str, Fault] = field(default_factory=dict)
     asked: int = 0
+    _raw: bytes = field(default=b"", repr=False)
+    _opened: Envelope | None = field(default=None, repr=False)
+    _told: dict[tuple[int, bytes], tuple[object, bytes]] = field(default_factory=dict, repr=False)
+    _size: int = 0
 
     def answer(self, raw: bytes, identity: str | None, now: int) -> Iterator[Sending]:
         """Yield the replies to a message for ``identity`` (None: for all), at ``now`` (seconds since 1970).
 
         What a node wouldn't heed (wrong key, too old, not for it) gets none.
         """
-        try:
-            request = envelope.read_request(raw, self.signer)
-        except UnreadableError:
-            return
-        if now - request.sent > request.ttl:
+        request = self._request(raw)
+        if request is None or now - request.sent > request.ttl:
             return
         for name in [identity] if identity is not None else list(self.trees):
             if name in self.trees and _is_for(request, name):
                 self.asked += 1
                 yield from self._one(request, name, now)
+
+    def _request(self, raw: bytes) -> Envelope | None:
+        # A thousand nodes get one message a thousand times.
+        if raw != self._raw:
+            self._raw, self._opened = raw, None
+            with suppress(UnreadableError):
+                self._opened = envelope.read_request(raw, self.signer)
+        return self._opened
 
     def _one(self, request: Envelope, identity: str, now: int) -> Iterator[Sending]:
         fault = self.faults.get(identity, _NONE)
@@ -78,6 +88,10 @@ class SimulatedNodes:
         return envelope.reply(signer, body=body, agent=request.agent, request_id=request_id, now=now)
 
     def _rpc(self, request: Envelope, identity: str, fault: Fault) -> bytes | None:
+        tree = self.trees[identity]
+        key = (id(tree.base), request.body)
+        if fault is _NONE and not tree.touched and key in self._told:
+            return self._told[key][1]
         try:
             asked = envelope.read_rpc_request(request.body)
         except UnreadableError:
@@ -86,11 +100,25 @@ class SimulatedNodes:
             return None
         found = _wrong(asked, fault)
         if found is None:
-            data = _lossy(asked, fault)
-            found = agents.ask(self.trees[identity], request.agent, asked.action, data)
-        return None if found is None else envelope.rpc_reply(found.code, found.text, found.data)
+            found = agents.ask(tree, request.agent, asked.action, _lossy(asked, fault))
+        if found is None:
+            return None
+        body = envelope.rpc_reply(found.code, found.text, found.data)
+        if fault is _NONE and not tree.touched:
+            self._remember(key, tree, body)
+        return body
+
+    def _remember(self, key: tuple[int, bytes], tree: Tree, body: bytes) -> None:
+        """Keep what nodes with one base and no changes all say, some of it."""
+        self._size += len(body)
+        if self._size > _KEPT:
+            self._told.clear()
+            self._size = len(body)
+        # The base is kept so that no other can have its id.
+        self._told[key] = (tree.base, body)
 
 
+_KEPT = 64 << 20
 _NONE = Fault(Kind.DELAY, 0.0)
 _PONG = dumps(envelope.PONG)
 

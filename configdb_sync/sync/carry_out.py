@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
 from configdb_sync.configdb.changes import Place, add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.hiera import Rewrite, created
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, document_digest, dumps
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.decide import Write, confirmed
+from configdb_sync.sync.decide import Write
 from configdb_sync.sync.digests import to_json
-from configdb_sync.sync.examine import DocumentWork, NodeWork
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
+from configdb_sync.sync.prepare import BLANK, Prepared, body, prepare
+from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
+from configdb_sync.sync.work import DocumentWork, NodeWork
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,6 @@ class Executor:
         return task.report()
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """One document made ready: the record while its write is unconfirmed, the one after it, and the new content."""
-
-    pending: Record
-    done: Record
-    content: bytes | None = field(repr=False)
-
-
-_BLANK = Record(values=EMPTY_DIGEST, files=(None,))
-"""The record of a document that isn't there: not worth a row."""
-
-
 @dataclass
 class NodeTask:
     """One node's way through the steps; a document that fails in one takes no part in the next."""
@@ -75,6 +62,7 @@ class NodeTask:
     problems: list[ProductError] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
     told: bool = True
+    etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
         self.records = dict(self.work.records)
@@ -138,7 +126,7 @@ class NodeTask:
             raise refusal
         failpoints.here("before-upload")
         self.run.client.put_values(
-            self.run.options.environment, self._levels, self._definition(document), _body(document)
+            self.run.options.environment, self._levels, self._definition(document), body(document)
         )
         failpoints.here("after-upload")
 
@@ -156,10 +144,10 @@ class NodeTask:
     def verify(self) -> None:
         """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
         changed = [document for document in self.alive if document.change]
-        etags: Mapping[int, Etags] | None = None
+        etags = None
         if changed:
             try:
-                etags = self.run.client.etags(self.run.options.environment, self._levels)
+                etags = self.etags = self.run.client.etags(self.run.options.environment, self._levels)
             except ProductError as error:
                 self._failed_all(error, changed)
                 return
@@ -182,10 +170,10 @@ class NodeTask:
 
     def write(self) -> None:
         """Write the files: the records first, then the files, then the records that say it's done."""
-        prepared: dict[str, _Prepared] = {}
+        prepared: dict[str, Prepared] = {}
         for document in self.alive.copy():
             with _Guard(self, document, "write"):
-                prepared[document.data_source] = self._prepare(document)
+                prepared[document.data_source] = prepare(document)
         failpoints.here("before-record")
         self._remember({name: found.pending for name, found in prepared.items()})
         try:
@@ -212,9 +200,9 @@ class NodeTask:
                 self._failed_all(error, [])
 
     def _remember(self, records: Mapping[str, Record]) -> None:
-        gone = [name for name, record in records.items() if record == _BLANK and name in self.records]
+        gone = [name for name, record in records.items() if record == BLANK and name in self.records]
         changed = {
-            name: record for name, record in records.items() if record != _BLANK and record != self.records.get(name)
+            name: record for name, record in records.items() if record != BLANK and record != self.records.get(name)
         }
         self.run.records.store(self.node, changed)
         self.run.records.forget(self.node, gone)
@@ -231,50 +219,6 @@ class NodeTask:
         others = {name: found for name, found in self.work.stored.records().items() if name not in self._names}
         self.work.stored.keep_records({**others, **kept})
         self.told = True
-
-    def _prepare(self, document: DocumentWork) -> _Prepared:
-        decision, before = document.decision, document.record
-        rewrite = self._rewritten(document)
-        now = None if document.file is None else document.file.sha256
-        then = now
-        if decision.write is not Write.NONE:
-            then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
-        old = {} if before is None or document.file is None else dict(before.kept)
-        kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
-        done = Record(
-            values=decision.meant.digest,
-            files=(then,),
-            hidden=confirmed(decision.hidden),
-            kept=kept,
-            marks=_marks(document),
-            created=not decision.meant.values
-            and (decision.write is Write.CREATE or (decision.write is not Write.REMOVE and _was_created(document))),
-            unsettled=decision.meant.ambiguous,
-        )
-        if not done.hidden:
-            done = replace(done, kept={}, marks={})
-        pending = done
-        if decision.write is not Write.NONE:
-            # Killed before the file is written, the old text is still what brings the node's own back.
-            pending = replace(
-                done,
-                files=(now, then),
-                hidden=decision.hidden,
-                kept=old | kept,
-                marks=_marks(document),
-                created=done.created or _was_created(document),
-            )
-        return _Prepared(pending, done, None if rewrite is None else rewrite.raw)
-
-    def _rewritten(self, document: DocumentWork) -> Rewrite | None:
-        decision = document.decision
-        if decision.write is Write.CREATE:
-            return Rewrite(created(decision.target), {})
-        if decision.write is Write.REPLACE and document.document is not None:
-            kept = {} if document.record is None else document.record.kept
-            marks = {} if document.record is None else document.record.marks
-            return document.document.rewritten(decision.target, kept, marks)
-        return None
 
     def _write(self, document: DocumentWork, content: bytes | None) -> None:
         if document.decision.write is Write.REMOVE:
@@ -303,7 +247,21 @@ class NodeTask:
             uploaded=tuple(self.uploaded),
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
+            quiet=self._quiet(),
         )
+
+    def _quiet(self) -> Quiet | None:
+        """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
+        plan, stored = self.work.plan, self.work.stored
+        if self.work.files is None or stored is None:
+            return None
+        if plan.problems or self.problems or plan.unsafe or plan.idle or self.written:
+            return None
+        state = stored.state(self.work.files, self.etags)
+        names = (*plan.unchanged, *(change.data_source for change in plan.changes))
+        if state is None:
+            return None
+        return Quiet(state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources)
 
 
 class _Guard:
@@ -325,26 +283,6 @@ class _Guard:
             self._task.failed(self._document, error, self._phase)
             return True
         return False
-
-
-def _was_created(document: DocumentWork) -> bool:
-    return document.file is not None and document.record is not None and document.record.created
-
-
-def _marks(document: DocumentWork) -> Mapping[str, Json]:
-    """The types of the node's own values under hidden keys: as remembered, else as they are before they are hidden."""
-    hidden = document.decision.hidden
-    remembered = {} if document.record is None else document.record.marks
-    found = {} if document.document is None else document.document.type_marks()
-    return {key: mark for key, mark in {**found, **remembered}.items() if key in hidden}
-
-
-def _body(document: DocumentWork) -> bytes:
-    values, file = document.decision.meant.values, document.document
-    unchanged = file is not None and list(values) == list(file.values)
-    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
-        return file.json_bytes()
-    return dumps(dict(values)).encode("ascii")
 
 
 def _differing(foreseen: Document, found: Document) -> str:

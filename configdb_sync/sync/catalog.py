@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
@@ -172,6 +172,19 @@ class Catalog:
             self._know(self._client.definitions(self._environment))
         except UnsupportedError:
             self._without_records = True
+
+    def etags_above(self, levels: LevelPath) -> list[Mapping[int, Etags]] | None:
+        """Return the digests at each level over the node's, root first; None if the server has none."""
+        found: list[Mapping[int, Etags]] = []
+        for depth in range(len(levels)):
+            with self._lock:
+                if levels[:depth] not in self._etags:
+                    self._etags[levels[:depth]] = self._client.etags(self._number, levels[:depth])
+                etags = self._etags[levels[:depth]]
+            if etags is None:
+                return None
+            found.append(etags)
+        return found
 
     def above(self, definition: int, levels: LevelPath) -> tuple[Level, ...]:
         """Return the levels over the node's for one data source, root first; each is read once a run."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
-    AmbiguousError,
     DocumentError,
     EnvironmentMismatchError,
     NodeError,
     ProductError,
     SettingsError,
-    UnsafeError,
 )
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.datasource import DataSource
@@ -24,71 +23,31 @@ from configdb_sync.hiera.facts import NodeFacts, facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, same
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeFile, NodeLeftOut, NodeRead
+from configdb_sync.nodes.model import NodeLeftOut, NodeRead
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import Change, changes
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
+from configdb_sync.sync.digests import to_json
+from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.health import Health
-from configdb_sync.sync.idle import IdleOverride, idle_overrides
-from configdb_sync.sync.merge import ABSENT
+from configdb_sync.sync.idle import idle_overrides
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
-from configdb_sync.sync.records import Record, Records
-from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.plan_builder import PlanBuilder
+from configdb_sync.sync.quiet import decode, files_digest
+from configdb_sync.sync.recall import changed_by_others, recall
+from configdb_sync.sync.records import Records
+from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
 
 PLUGIN = "configdb-sync"
 """The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is known of one document before ConfigDB is asked.
-
-    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
-    """
-
-    data_source: str
-    path: str
-    file: NodeFile | None
-    document: HieraDocument | None = field(repr=False)
-    record: Record | None = field(repr=False)
-    strange: bool
-
-
-@dataclass(frozen=True)
-class DocumentWork:
-    """One document with the decision on it and all that carrying it out takes."""
-
-    data_source: str
-    path: str
-    file: NodeFile | None
-    document: HieraDocument | None = field(repr=False)
-    decision: Decision = field(repr=False)
-    record: Record | None = field(repr=False)
-    change: DocumentChange | None
-    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class NodeWork:
-    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
-
-    ``fresh``: nothing was ever uploaded of this node.
-    """
-
-    plan: NodePlan
-    stored: StoredNode | None = None
-    documents: tuple[DocumentWork, ...] = ()
-    data_sources: tuple[str, ...] = ()
-    records: Mapping[str, Record] = field(default_factory=dict, repr=False)
-    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +56,9 @@ class Examiner:
 
     ``allowed`` are the unsafe changes that the user let through, ``roster`` what Nailgun knows of the nodes.
     """
+
+    QUICK: ClassVar[bool] = True
+    """Whether nodes at rest may be told by digests (``quiet``)."""
 
     client: ConfigDBClient
     catalog: Catalog
@@ -125,7 +87,33 @@ class Examiner:
             self.health.failed(error)
             return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
 
+    def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, StoredNode | None]:
+        """Return a node's work if digests tell that there is none, and what was read of ConfigDB to tell it."""
+        body = self.records.quiet(read.identity)
+        if body is None:
+            return None, None
+        quiet = decode(body)
+        stored = StoredNode(self.client, self.catalog, self.options.environment, quiet.levels)
+        if stored.state(files) != quiet.state:
+            return None, stored
+        if self.roster is not None:
+            self.roster.check(read.identity, quiet.fqdn)
+        self.catalog.want(quiet.wanted)
+        plan = NodePlan(
+            read.identity, quiet.fqdn, unchanged=quiet.unchanged, undeclared=quiet.undeclared, notes=quiet.notes
+        )
+        return NodeWork(plan, stored), stored
+
     def _examine(self, read: NodeRead) -> NodeWork | None:
+        options, files = self.options, None
+        if self.QUICK and options.stage is None:
+            files = files_digest(read, options.levels, options.data_sources)
+        stored: StoredNode | None = None
+        if files is not None:
+            found, stored = self._at_rest(read, files)
+            if found is not None:
+                asked = not self.options.nodes or {read.identity, found.plan.fqdn} & set(self.options.nodes)
+                return found if asked else None
         paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
         layout = layout_of(paths)
         base = {path: self._base_document(read, path) for path in layout.base_files}
@@ -137,7 +125,8 @@ class Examiner:
         levels = self._levels(facts.scope)
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
-        stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
+        if stored is None or stored.levels != levels:
+            stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
@@ -155,7 +144,7 @@ class Examiner:
                 document = base.get(path) or self._document(read, path)
                 subject = Subject(name, path, read.files.get(path), document, own.get(name), strange)
                 if not agreed:
-                    subject = replace(subject, record=_known(own.get(name), subject, stored))
+                    subject = replace(subject, record=recall(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
@@ -163,7 +152,7 @@ class Examiner:
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, fresh=unknown and not strange)
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, unknown and not strange, files)
 
     def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
@@ -240,12 +229,15 @@ class Examiner:
             self.options.accept,
         )
         above, overrides = stored.above(name), stored.overrides(name)
-        ordered = given(self.catalog.orders, name, overrides, merge_levels([*above, (meant.values, overrides)]))
+        ordered: Mapping[str, Json] = {}
+        if self.catalog.orders:
+            beneath = merge_levels([*above, (meant.values, overrides)])
+            ordered = given(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
-        levels = [*stored.above(name), (meant.values, stored.overrides(name))]
+        levels = [*above, (meant.values, overrides)]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
-        if record is not None and _changed_by_others(before_digest, meant.digest, record):
+        if record is not None and changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
@@ -294,95 +286,10 @@ class Examiner:
         stored: StoredNode,
         decision: Decision,
     ) -> None:
-        share = self.options.unsafe_share
         before = stored.values(change.data_source) if change.uploads else {}
-        lost, of = lost_keys(before, decision.meant.values, share), len(before)
-        if not lost:
-            own = {
-                key: value
-                for key, value in document.values.items()
-                if key not in decision.hidden or decision.hidden[key].values is not ABSENT
-            }
-            lost, of = lost_keys(own, decision.target, share), len(own)
-        if not lost:
-            return
-        unsafe = UnsafeChange(
-            plan.node,
-            change.data_source,
-            change.path,
-            lost,
-            of,
-            f"{change.digests.file} {change.digests.stored}",
-            f"{change.digests.values} {change.digests.target}",
+        unsafe = unsafe_change(
+            plan.node, change, decision, found=document.values, stored=before, share=self.options.unsafe_share
         )
-        if unsafe in self.allowed:
-            return
-        raise _withheld(plan, unsafe)
-
-
-def _changed_by_others(stored: str, meant: str, record: Record) -> bool:
-    return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
-
-
-def _known(own: Record | None, subject: Subject, stored: StoredNode) -> Record | None:
-    kept = stored.records().get(subject.data_source)
-    digests = from_json(kept)
-    if digests is None or (own is not None and (kept == FROM_NAILGUN or same(to_json(own), kept))):
-        return own
-    file = None if subject.document is None else subject.document.values
-    values = stored.values(subject.data_source) if digests.hidden else {}
-    found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
-    return found if own is None else reconciled(own, digests, found)
-
-
-def ambiguous(subject: Subject, key: str, node: str) -> AmbiguousError:
-    """Return the error of a key of which nothing tells whose value is the newer one."""
-    return AmbiguousError(
-        f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
-        way_out="run again with --accept-node or --accept-configdb",
-        node=node,
-        file=subject.path,
-        data_source=subject.data_source,
-    )
-
-
-def _withheld(plan: PlanBuilder, unsafe: UnsafeChange) -> UnsafeError:
-    plan.unsafe.append(unsafe)
-    return UnsafeError(
-        f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
-    )
-
-
-class PlanBuilder:
-    """Collects one node's plan while its documents are looked at."""
-
-    def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:
-        self.node = node
-        self.fqdn = fqdn
-        self.undeclared = mapped.undeclared
-        self.changes: list[DocumentChange] = []
-        self.unchanged: list[str] = []
-        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
-        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
-        self.unsafe: list[UnsafeChange] = []
-        self.idle: list[IdleOverride] = []
-
-    def leave(self, name: str, path: str, stored: StoredNode) -> None:
-        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
-        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
-            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
-
-    def build(self) -> NodePlan:
-        """Return the plan."""
-        return NodePlan(
-            node=self.node,
-            fqdn=self.fqdn,
-            changes=tuple(self.changes),
-            unchanged=tuple(self.unchanged),
-            undeclared=self.undeclared,
-            notes=tuple(self.notes),
-            problems=tuple(self.problems),
-            unsafe=tuple(self.unsafe),
-            idle=tuple(self.idle),
-        )
+        if unsafe is not None and unsafe not in self.allowed:
+            plan.unsafe.append(unsafe)
+            raise withheld(unsafe)

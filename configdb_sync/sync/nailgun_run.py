@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from configdb_sync import failpoints, jsonvalues
 from configdb_sync.errors import DocumentError, NodeError
@@ -23,10 +24,13 @@ from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.carry_out import Executor, NodeTask
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
 from configdb_sync.sync.digests import FROM_NAILGUN, from_json
-from configdb_sync.sync.examine import DocumentWork, Examiner, NodeWork, PlanBuilder, Subject, ambiguous
+from configdb_sync.sync.doubts import ambiguous
+from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
 
 _NODE, _CLUSTER = "node", "cluster"
 
@@ -34,6 +38,8 @@ _NODE, _CLUSTER = "node", "cluster"
 @dataclass(frozen=True, kw_only=True)
 class NailgunExaminer(Examiner):
     """Looks at nodes as Nailgun's data gives them."""
+
+    QUICK: ClassVar[bool] = False
 
     nodes: NailgunNodes
 

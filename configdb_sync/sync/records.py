@@ -20,7 +20,7 @@ from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0002", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0003", table="sync_schema")
 
 _RECORDS = sa.table(
     "records",
@@ -39,6 +39,14 @@ _NODES = sa.table(
     sa.column("node", sa.Text),
     sa.column("fqdn", sa.Text),
     sa.column("run", sa.Text),
+)
+
+_QUIET = sa.table(
+    "quiet",
+    sa.column("place", sa.Text),
+    sa.column("environment", sa.Integer),
+    sa.column("node", sa.Text),
+    sa.column("body", sa.LargeBinary),
 )
 
 
@@ -169,6 +177,30 @@ class Records:
                         "run": self._run,
                     }
                     for node, fqdn in new.items()
+                ],
+            )
+
+    def quiet(self, node: str) -> bytes | None:
+        """Return what ``keep_quiet`` kept of a node."""
+        here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
+        with self._database.reading() as connection:
+            found: bytes | None = connection.execute(
+                sa.select(_QUIET.c.body).where(here, _QUIET.c.node == node)
+            ).scalar()
+            return found
+
+    def keep_quiet(self, nodes: Mapping[str, bytes]) -> None:
+        """Remember nodes at rest (``quiet``)."""
+        if not nodes:
+            return
+        here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
+        with self._database.transaction() as connection:
+            connection.execute(sa.delete(_QUIET).where(here, _QUIET.c.node.in_(list(nodes))))
+            connection.execute(
+                sa.insert(_QUIET),
+                [
+                    {"place": self._place, "environment": self._environment, "node": node, "body": body}
+                    for node, body in nodes.items()
                 ],
             )
 

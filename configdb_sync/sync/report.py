@@ -18,17 +18,22 @@ from configdb_sync.errors import (
 )
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What was done with one node: its plan, and which of the data sources in it were sent and written."""
+    """What was done with one node: its plan, and which of the data sources in it were sent and written.
+
+    ``quiet``: what the next run may know it by, if it is at rest now.
+    """
 
     plan: NodePlan
     uploaded: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
+    quiet: Quiet | None = None
 
     @property
     def unsafe_only(self) -> bool:

@@ -23,6 +23,7 @@ from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
+from configdb_sync.sync.quiet import encode
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
@@ -145,6 +146,8 @@ class Run:
         if tally.stopped is None:
             for name, problem in self._unmatched(identities, plans):
                 tally.done(name, NodeReport(NodePlan(name), problems=(problem,)))
+        rest = {report.plan.node: encode(report.quiet) for report in tally.reports if report.quiet is not None}
+        examiner.records.keep_quiet(rest)
         examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
         return tally.report()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.merge import place_of
@@ -9,6 +11,7 @@ from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Level
+from configdb_sync.sync.quiet import state_of
 
 
 class StoredNode:
@@ -29,6 +32,15 @@ class StoredNode:
         self._values: dict[str, dict[str, Json]] = {}
         self._overrides: dict[str, dict[str, Json]] = {}
         self._records: dict[str, Json] | None = None
+
+    def state(self, files: str, etags: Mapping[int, Etags] | None = None) -> str | None:
+        """Return the node's state (``quiet``) with these digests at its level, by default those read first.
+
+        None where the server gives no digests, or not at this level.
+        """
+        own = self._etags if etags is None else etags
+        above = self._catalog.etags_above(self.levels) if own is not None else None
+        return None if own is None or above is None else state_of(files, [*above, own])
 
     def _known(self, data_source: str) -> Etags | None:
         definition = self._catalog.definition(data_source)

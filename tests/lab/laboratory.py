@@ -8,10 +8,12 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from configdb_sync.errors import BusError
 from configdb_sync.mcollective.envelope import Signer
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
@@ -67,8 +69,12 @@ class Laboratory:
         wanted = list(self.nodes) if identities is None else list(identities)
         with BusRpc(self.settings()) as rpc:
             for _ in range(START * 2):
-                if set(wanted) <= set(rpc.discover(timeout=0.5, expected=wanted)):
-                    return
+                try:
+                    if set(wanted) <= set(rpc.discover(timeout=0.5, expected=wanted)):
+                        return
+                except BusError:
+                    # A broker that listens already may still refuse everybody while it starts.
+                    time.sleep(0.5)
         raise RuntimeError(f"not all of the nodes {', '.join(wanted)} came up")
 
 

@@ -12,9 +12,11 @@ import pytest
 
 from configdb_sync.errors import BusError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.mcollective.connector import Connector, RabbitMQ, Replies
 from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import Link
 from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.settings import BusSettings
 from tests.mcollective.fake import PASSWORD, PSK, Peer, answering, broker, settings
 
 
@@ -209,6 +211,53 @@ def test_what_the_login_says() -> None:
             "passcode": PASSWORD,
         }
     ]
+
+
+def test_replies_are_subscribed_to_where_a_connector_wants_it() -> None:
+    """Another connector than RabbitMQ's (cut as ActiveMQ's would be); a refusal names the phase."""
+    seen = []
+
+    class Other(RabbitMQ):
+        def replies(self, name: str) -> Replies:
+            return Replies(f"/queue/reply.{name}", subscribe=f"/queue/reply.{name}")
+
+    class Told(BusSettings):
+        @property
+        def connector(self) -> Connector:
+            return Other("master", 60)
+
+    def look(peer: Peer) -> None:
+        peer.welcome()
+        for _ in range(2):
+            heard = peer.read()
+            assert heard is not None
+            seen.append((heard.command, heard.headers["destination"], heard.headers.get("reply-to")))
+        peer.read()
+
+    with broker(look) as fake:
+        told = Told(fake.settings().hosts, fake.settings().signer)
+        link = Link(told.hosts[0], told, time.monotonic, "x")
+        link.send(told.connector.directed("1", link.replies), b"x")
+        link.close()
+    assert seen == [
+        ("SUBSCRIBE", "/queue/reply.x", None),
+        ("SEND", "/exchange/mcollective_directed/1", "/queue/reply.x"),
+    ]
+
+
+def test_a_lost_subscription_names_the_phase() -> None:
+    def hang_up(peer: Peer) -> None:
+        peer.welcome()
+        peer.send("ERROR", {"message": "access_refused"})
+
+    with broker(hang_up) as fake:
+        link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
+        while link.usable:
+            time.sleep(0.01)
+        with pytest.raises(LostError, match="access_refused") as error:
+            link.subscribe("/queue/x", "x")
+    assert error.value.phase == "subscribe"
+    assert f"127.0.0.1:{fake.port}" in str(error.value)
 
 
 class Clock:

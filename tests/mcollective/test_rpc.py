@@ -13,7 +13,7 @@ import pytest
 
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective.envelope import Envelope
-from configdb_sync.mcollective.faults import LostError, MarshalError
+from configdb_sync.mcollective.faults import LoginRefusedError, LostError, MarshalError
 from configdb_sync.mcollective.marshal_writer import dumps
 from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
 from configdb_sync.mcollective.rpc import BusRpc
@@ -145,11 +145,13 @@ def test_a_flood_of_other_messages_is_no_excuse() -> None:
         peer.welcome()
         one = next(peer.requests())
         while True:
-            peer.answer(one, sender="77")
+            peer.answer(one, sender="77", body=dumps("pong"))
 
     start = time.monotonic()
     with broker(flood) as fake:
         outcomes, _ = ask(fake, "1", timeout=0.5)
+        with BusRpc(fake.settings()) as rpc:
+            assert rpc.discover(timeout=0.5, expected=["1"]) == ["77"]
     assert time.monotonic() - start < 10
     assert isinstance(outcomes["1"], Missing)
 
@@ -168,6 +170,38 @@ def test_what_came_while_the_caller_was_busy_counts() -> None:
             outcomes.append(one)
             time.sleep(0.1)
     assert [type(one) for one in outcomes] == [Reply] * 20
+
+
+def test_b04_losses_count_while_nothing_is_gained() -> None:
+    """A call whose connection is lost after each answer gets to its end all the same."""
+
+    def one(peer: Peer) -> None:
+        peer.welcome()
+        peer.answer(next(peer.calls(*names)))
+
+    names = [str(number) for number in range(8)]
+    with broker(one) as fake:
+        outcomes, counts = ask(fake, *names, losses=3)
+    assert all(isinstance(outcome, Reply) for outcome in outcomes.values())
+    assert counts.lost >= 7
+
+
+def test_b04_a_broker_that_refuses_everybody_while_it_starts_again() -> None:
+    """B04: who was let in before tries again; without that a refused login is final (B03)."""
+
+    def lose(peer: Peer) -> None:
+        peer.welcome()
+        peer.read()
+
+    def refuse(peer: Peer) -> None:
+        peer.read()
+        peer.send("ERROR", {"message": "Bad CONNECT"}, b"Virtual host 'mcollective' access denied")
+
+    with broker(lose, refuse, refuse, answering) as fake:
+        outcomes, _ = ask(fake, "1", "2")
+    assert all(isinstance(one, Reply) for one in outcomes.values())
+    with broker(lose, refuse) as fake, pytest.raises(LoginRefusedError):
+        ask(fake, "1", "2", timeout=0.5)
 
 
 def test_b04_a_broker_that_is_lost_each_time_ends_the_call() -> None:
@@ -512,6 +546,8 @@ def test_a_request_beyond_the_limit_is_refused_before_anything_is_sent() -> None
         assert error.value.node == "2"
         with pytest.raises(MarshalError):
             rpc.call("a", "b", {"x": 1.5}, ["1"], timeout=5)
+        with BusRpc(fake.settings(base64=True)) as other, pytest.raises(MarshalError, match="a request of 42"):
+            other.call("a", "b", {"content": b"x" * 3_200_000}, ["1"], timeout=5)
     assert fake.connections == 0
 
 

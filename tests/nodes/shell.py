@@ -23,10 +23,10 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 MESSAGE_LIMIT = 2_000_000
 
 
-def run(command: str, path: str = PATH) -> Output:
+def run(command: str, path: str = PATH, prefix: Sequence[str] = ()) -> Output:
     """Run a command as the agent does: by ``/bin/sh``, with nothing to read and little of an environment."""
     done = subprocess.run(
-        [SHELL, "-c", command],
+        [*prefix, SHELL, "-c", command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -37,15 +37,15 @@ def run(command: str, path: str = PATH) -> Output:
     return Output(done.stdout, done.stderr, code)
 
 
-def read(root: Path, limits: Limits | None = None) -> tuple[NodeRead | NodeError, int]:
-    """Read the node at ``root``; return what was read and how many commands that took."""
+def read(root: Path, limits: Limits | None = None, prefix: Sequence[str] = ()) -> tuple[NodeRead | NodeError, int]:
+    """Read the node at ``root``; return what was read and how many commands that took. ``prefix``: who runs them."""
     limits = limits or Limits()
     reading = Reading("46", Commands(root=str(root), file_limit=limits.file), limits)
     outcome: str | NodeRead | NodeError = reading.first()
     count = 0
     while isinstance(outcome, str):
         count += 1
-        output = run(outcome)
+        output = run(outcome, prefix=prefix)
         assert len(output.stdout) < MESSAGE_LIMIT
         outcome = reading.take(output)
     return outcome, count

@@ -99,7 +99,8 @@ def test_no_content_is_in_a_command_nor_readable_on_its_way(node: Path) -> None:
     assert [agent for agent, _ in rpc.asked].count("uploadfile") == 2
 
 
-def test_a_reader_sees_the_old_or_the_new_file(node: Path) -> None:
+@pytest.mark.parametrize("writes", [25, pytest.param(1000, marks=pytest.mark.long)])
+def test_a_reader_sees_the_old_or_the_new_file(node: Path, writes: int) -> None:
     """W01: nothing else, in many writes."""
     nodes = nodes_at(node)
     file = file_of(nodes, "astute.yaml")
@@ -119,7 +120,7 @@ def test_a_reader_sees_the_old_or_the_new_file(node: Path) -> None:
     reader = threading.Thread(target=watch)
     reader.start()
     try:
-        for number in range(25):
+        for number in range(writes):
             content = b"".join(b"key%d: %d\n" % (one, number) for one in range(2000))
             allowed.add(hashlib.sha256(content).hexdigest())
             file = nodes.write("46", "astute.yaml", content, file)

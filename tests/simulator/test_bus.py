@@ -154,8 +154,21 @@ def test_many_nodes_of_which_some_are_silent(lab: Laboratory) -> None:
     assert len(found) == 300
 
 
+def test_who_takes_long_over_each_node_loses_none(lab: Laboratory) -> None:
+    """The time that a node has is its own, not that of whoever works on what was read."""
+    names = [str(number) for number in range(1, 31)]
+    with simulated(lab, 30), asked(lab, timeout=1) as nodes:
+        found = []
+        for item in nodes.read(names):
+            time.sleep(0.1)
+            found.append(item)
+    assert errors(found) == {}
+    assert len(found) == 30
+
+
 def test_the_main_job_on_simulated_nodes(lab: Laboratory, product: Product) -> None:
-    over = ("--from", "mcollective", "--mco-config", lab.config, "--env", ENVIRONMENT)
+    names = ",".join(str(number) for number in range(1, 21))
+    over = ("--from", "mcollective", "--mco-config", lab.config, "--env", ENVIRONMENT, "--node", names)
     with simulated(lab, 20) as there:
         assert product("sync", *over).code == 0
         where = ("--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=7")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.errors import ProductError
+from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.outcomes import Failure, Reply
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
@@ -23,7 +25,7 @@ from configdb_sync.simulator.scripts import execute
 from configdb_sync.simulator.tree import File, Folder, Link, Tree, load
 from tests.nodes.shell import ShellRpc
 from tests.nodes.trees import make_node
-from tests.simulator.direct import SIGNER, DirectRpc
+from tests.simulator.direct import NOW, SIGNER, DirectRpc
 
 Outcome = Any
 
@@ -204,3 +206,15 @@ def test_a_node_heeds_only_what_is_for_it() -> None:
     assert isinstance(failed, Failure)
     other = DirectRpc(SimulatedNodes({"47": Tree({})}, SIGNER))
     assert not isinstance(next(other.call("uploadfile", "upload", {}, ["46"], timeout=1)), Reply)
+
+
+def test_a_message_that_isnt_one_is_met_with_silence_and_the_next_is_heard() -> None:
+    nodes = SimulatedNodes({"46": Tree({})}, SIGNER)
+    body = envelope.rpc_request("execute_shell_command", "execute", SIGNER.caller, {"cmd": "true"})
+    good = envelope.request(SIGNER, body=body, agent="execute_shell_command", request_id="1" * 32, now=NOW)
+    other = replace(SIGNER, psk=b"another key")
+    forged = envelope.request(other, body=body, agent="execute_shell_command", request_id="1" * 32, now=NOW)
+    heard = [len(list(nodes.answer(raw, "46", NOW))) for raw in (good, b"\x04\x08?", good, forged, good, b"", good)]
+    assert heard == [1, 0, 1, 0, 1, 0, 1]
+    assert not list(nodes.answer(good, "46", NOW + SIGNER.ttl + 1))
+    assert not list(nodes.answer(good, "47", NOW))

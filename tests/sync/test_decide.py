@@ -23,6 +23,10 @@ class Content:
     def key_digests(self) -> Mapping[str, str]:
         return {key: value_digest(value) for key, value in self.values.items()}
 
+    @property
+    def digest(self) -> str:
+        return document_digest(self.values)
+
 
 def look(
     file: dict[str, Any] | None,

@@ -63,9 +63,9 @@ class Commands:
         """The hiera folder."""
         return self.root + HIERA
 
-    def read(self, folders: Sequence[bytes]) -> str:
-        """Return the command that prints all settings files below ``folders``; see ``listing``."""
-        return self._command("read", self.file_limit, OUTPUT_LIMIT, *folders)
+    def read(self, folders: Sequence[bytes], *, contents: bool = True) -> str:
+        """Return the command that prints all settings files below ``folders``, or just lists them; see ``listing``."""
+        return self._command("read", self.file_limit, OUTPUT_LIMIT, "cat" if contents else "true", *folders)
 
     def pieces(self, pieces: Sequence[Piece]) -> str:
         """Return the command that prints pieces of files; see ``pieces``."""

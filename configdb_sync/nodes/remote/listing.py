@@ -1,4 +1,4 @@
-"""What ``scripts/read.sh`` prints of one node's settings files: a list of what there is, then the contents.
+"""What ``scripts/read.sh`` prints of one node's settings files: a list of what there is, and the contents.
 
 Names are bytes, as hostile as they come; NUL, which none can hold, ends them.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from configdb_sync.nodes.remote.stream import OutputError, Stream
+from configdb_sync.nodes.remote.stream import OutputError
 
 _MAGIC = b"configdb-sync 1"
 _END = b"end"
@@ -47,9 +46,11 @@ class Listing:
     """What lies below some folders, by absolute path on the machine.
 
     ``targets``: where links and the folders themselves lead, empty if nowhere. ``digests``: sha256 in hex of the
-    regular files named ``*.yaml``. ``contents``: what has come of these and has its digest.
+    regular files named ``*.yaml``. ``contents``: what has come of these and has its digest. ``whole``: whether this is
+    all there is to list.
     """
 
+    whole: bool
     entries: dict[bytes, Entry]
     targets: dict[bytes, bytes]
     large: frozenset[bytes]
@@ -72,30 +73,48 @@ def _entry(found: re.Match[bytes]) -> Entry:
     return Entry(kind, *numbers, found["stamp"])
 
 
-def listed(stream: Stream) -> Listing:
-    """Return what a stream lists. Raises ``OutputError`` if it isn't one, or if it was cut before the contents."""
-    work = _Parser(stream.content)
-    if work.record() != _MAGIC:
-        raise OutputError("its answer doesn't begin as it should")
-    while work.one():
-        pass
-    contents = dict(work.contents())
-    return Listing(
-        work.entries, work.targets, frozenset(work.large), frozenset(work.unlistable), work.digests, contents
-    )
+def listed(content: bytes, *, contents: bool = True) -> Listing:
+    """Return what a stream lists.
+
+    ``contents``: whether contents are in it. Then what is behind them can be lost, where they are cut or a file changed
+    while it was read. Raises ``OutputError`` for what no command of ours prints.
+    """
+    work = _Parser(content, contents=contents)
+    whole = work.all()
+    found = (frozenset(work.large), frozenset(work.unlistable), work.digests, work.contents)
+    return Listing(whole, work.entries, work.targets, *found)
 
 
 class _Parser:
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, *, contents: bool) -> None:
         self._content = content
         self._place = 0
+        self._with_contents = contents
         self.entries: dict[bytes, Entry] = {}
         self.targets: dict[bytes, bytes] = {}
         self.large: set[bytes] = set()
         self.unlistable: set[bytes] = set()
         self.digests: dict[bytes, str] = {}
+        self.contents: dict[bytes, bytes] = {}
 
-    def record(self, end: bytes = b"\0") -> bytes:
+    def all(self) -> bool:
+        """Take everything; tell whether it came to its end."""
+        if self._record() != _MAGIC:
+            raise OutputError("its answer doesn't begin as it should")
+        try:
+            while not self._ended():
+                self._one()
+        except OutputError:
+            if not self.digests or not self._with_contents:
+                raise
+            # Behind contents that aren't what was listed there is no telling records from them.
+            return False
+        return True
+
+    def _ended(self) -> bool:
+        return self._place + len(_END) == len(self._content) and self._content.endswith(_END)
+
+    def _record(self, end: bytes = b"\0") -> bytes:
         place = self._content.find(end, self._place)
         if place < 0:
             raise OutputError("it has more files than one answer can list, or printed only a part")
@@ -103,36 +122,41 @@ class _Parser:
         self._place = place + 1
         return record
 
-    def one(self) -> bool:
-        """Take one record; False if it was the last one."""
-        if self._place + len(_END) == len(self._content) and self._content.endswith(_END):
-            return False
-        record = self.record()
+    def _one(self) -> None:
+        record = self._record()
         tag, rest = record[:2], record[2:]
         if record == b"s":
-            while line := self.record(b"\n"):
-                self._digest(line)
-            return False
-        if not rest.startswith(b"/"):
-            self._file(tag, rest)
+            self._section()
+        elif not rest.startswith(b"/"):
+            self._entry(tag, rest)
         elif tag == b"t ":
-            self.targets[rest] = self.record().removesuffix(b"\n.")
+            self.targets[rest] = self._record().removesuffix(b"\n.")
         elif tag == b"x ":
             self.large.add(rest)
         elif tag == b"u ":
             self.unlistable.add(rest)
         else:
             raise OutputError("its answer has a record that no command of ours prints")
-        return True
 
-    def _file(self, tag: bytes, rest: bytes) -> None:
+    def _entry(self, tag: bytes, rest: bytes) -> None:
         state, slash, path = rest.partition(b" /")
         found = _STATE.fullmatch(state)
         if tag != b"f " or not slash or found is None:
             raise OutputError("its answer has a record that no command of ours prints")
         self.entries[b"/" + path] = _entry(found)
 
-    def _digest(self, line: bytes) -> None:
+    def _section(self) -> None:
+        paths = []
+        while line := self._record(b"\n"):
+            paths.append(self._digest(line))
+        for path in paths if self._with_contents else ():
+            end = self._place + self.entries[path].size
+            content = self._content[self._place : end]
+            if hashlib.sha256(content).hexdigest() == self.digests[path]:
+                self.contents[path] = content
+            self._place = end
+
+    def _digest(self, line: bytes) -> bytes:
         found = _DIGEST.fullmatch(line)
         if found is None:
             raise OutputError("its answer has a digest that can't be understood")
@@ -142,13 +166,4 @@ class _Parser:
         if path not in self.entries:
             raise OutputError("its answer has a digest of a file that it doesn't list")
         self.digests[path] = found["digest"].decode("ascii")
-
-    def contents(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the contents that are whole; a file that changed meanwhile, and those behind it, are left out."""
-        place = self._place
-        for path, digest in self.digests.items():
-            end = place + self.entries[path].size
-            content = self._content[place:end]
-            if hashlib.sha256(content).hexdigest() == digest:
-                yield path, content
-            place = end
+        return path

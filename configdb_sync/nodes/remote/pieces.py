@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from configdb_sync.errors import NodeFileError
 from configdb_sync.nodes.remote.commands import COMMAND_LIMIT, PIECES_LIMIT, Piece
 from configdb_sync.nodes.remote.listing import Entry, entry
 from configdb_sync.nodes.remote.output import system_words
-from configdb_sync.nodes.remote.stream import OutputError, unpacked
+from configdb_sync.nodes.remote.stream import OutputError, decoded, unpacked
 
 _LINES = 5
 _OVERHEAD = 600
@@ -57,7 +56,7 @@ class Assembly:
         elif state.size > self.most:
             self._failed(f"is larger than {self.most} bytes", "no settings file is; look what it is")
         elif said:
-            words, way_out = system_words(binascii.a2b_base64(said))
+            words, way_out = system_words(decoded(said))
             self._failed(f"can't be read: {words}", way_out)
         elif not after or entry(after) != state or (piece.offset and self.state != state):
             self.again()

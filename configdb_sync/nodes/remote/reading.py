@@ -41,17 +41,21 @@ class Reading:
     _faults: dict[str, NodeFileError] = field(default_factory=dict)
     _targets: dict[str, str] = field(default_factory=dict)
     _folders: dict[bytes, Entry] = field(default_factory=dict)
+    _roots: list[bytes] = field(default_factory=list)
+    _with_contents: bool = True
+    _early: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
     _followed: set[bytes] = field(default_factory=set)
     _room: int = 0
     _entries: int = 0
     _requests: int = 0
 
     def __post_init__(self) -> None:
+        self._roots = [self.commands.hiera.encode()]
         self._room = self.limits.node
 
     def first(self) -> str:
         """Return the first command."""
-        return self.commands.read([self.commands.hiera.encode()])
+        return self.commands.read(self._roots)
 
     def take(self, output: Output) -> Outcome:
         """Take what the last command left and return what comes next."""
@@ -60,9 +64,16 @@ class Reading:
         if why is not None:
             return self._unreadable(why)
         try:
-            if self._asked is None:
-                return self._listed(listed(unpacked(output.stdout, self.limits.stream)))
-            return self._pieces(self._asked, output.stdout)
+            if self._asked is not None:
+                return self._pieces(self._asked, output.stdout)
+            stream = unpacked(output.stdout, self.limits.stream)
+            listing = listed(stream.content, contents=self._with_contents)
+            if not listing.whole:
+                # What came of contents is kept; the list comes again without any.
+                self._early = {path: (listing.digests[path], found) for path, found in listing.contents.items()}
+                self._with_contents = False
+                return self.commands.read(self._roots, contents=False)
+            return self._listed(listing)
         except OutputError as error:
             return self._unreadable(str(error))
 
@@ -97,6 +108,7 @@ class Reading:
                 further.append(path)
         if further:
             self._followed |= set(further)
+            self._roots, self._with_contents = further, True
             return self.commands.read(further)
         return self._next()
 
@@ -121,8 +133,8 @@ class Reading:
             return f"lies more than {self.limits.depth} folders deep"
         if linked and state.inode in {above.inode for above in self._above(path)}:
             return "is a link to a folder that it lies in"
-        if linked and self._entries > self.limits.entries:
-            return f"would be one too many: there are more than {self.limits.entries} entries"
+        if linked and (self._entries > self.limits.entries or self._requests >= self.limits.requests):
+            return "was not listed: there is too much in the node's folders"
         return None
 
     def _above(self, path: bytes) -> list[Entry]:
@@ -155,19 +167,25 @@ class Reading:
             raise NodeFileError("is one too many: the node's files are larger than may be read of one node")
         self._room -= state.size
         self._targets[inside] = target
-        content = listing.contents.get(path)
+        content = self._content(path, listing)
         if content is None:
             self._waiting[inside] = Assembly(_text(path), self.limits.file, self.limits.tries, state.size)
         else:
             self._add(inside, state, content, listing.digests[path])
+
+    def _content(self, path: bytes, listing: Listing) -> bytes | None:
+        if path in listing.contents:
+            return listing.contents[path]
+        digest, content = self._early.pop(path, ("", b""))
+        return content if digest and digest == listing.digests.get(path) else None
 
     def _target(self, path: bytes, listing: Listing) -> str:
         """Return where a file really lies, as the node sees it; empty if a link leads nowhere."""
         if path in listing.targets:
             found = listing.targets[path]
         else:
-            folder = next(above for above in _folders_of(path) if above in listing.targets)
-            found = listing.targets[folder].rstrip(b"/") + path[len(folder) :]
+            folder = next((above for above in _folders_of(path) if listing.targets.get(above)), path)
+            found = listing.targets.get(folder, b"").rstrip(b"/") + path[len(folder) :]
         return _text(found).removeprefix(self.commands.root) if found else ""
 
     def _add(self, inside: str, state: Entry, content: bytes, digest: str) -> None:

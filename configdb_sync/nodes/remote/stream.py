@@ -21,12 +21,17 @@ class Stream:
     whole: bool
 
 
-def unpacked(text: bytes, most: int) -> Stream:
-    """Return the bytes that were printed, at most ``most`` of them. Raises ``OutputError``."""
+def decoded(text: bytes) -> bytes:
+    """Return the bytes that a text in base64 stands for. Raises ``OutputError``."""
     try:
-        packed = binascii.a2b_base64(text, strict_mode=True) if text else b""
+        return binascii.a2b_base64(text, strict_mode=True) if text else b""
     except binascii.Error:
         raise OutputError("what it printed is not base64") from None
+
+
+def unpacked(text: bytes, most: int) -> Stream:
+    """Return the bytes that were printed, at most ``most`` of them. Raises ``OutputError``."""
+    packed = decoded(text)
     unpacker = zlib.decompressobj(_GZIP)
     try:
         content = unpacker.decompress(packed, most)

@@ -112,7 +112,7 @@ class Writer:
         try:
             output = self.agents.run(self.identity, command)
         except NodeError as error:
-            raise _file_error(error) from error
+            raise _file_error(error, doing) from error
         found = _answer(output)
         if found is None:
             raise NodeFileError(
@@ -196,8 +196,8 @@ def _refusal(found: Answer, output: Output, doing: str) -> NodeFileError:
     return NodeFileError(f"can't be {doing}: {words}", way_out=way_out)
 
 
-def _file_error(error: NodeError) -> NodeFileError:
-    return NodeFileError(f"can't be written: the node {error.what}", way_out=error.way_out)
+def _file_error(error: NodeError, doing: str = "written") -> NodeFileError:
+    return NodeFileError(f"can't be {doing}: the node {error.what}", way_out=error.way_out)
 
 
 def _text(content: bytes) -> str:

@@ -1,48 +1,51 @@
 # Prints all settings files below some folders as one compressed stream, cut after so many characters.
-# Arguments: the most bytes of one file, the most characters to print, the folders.
+# Arguments: the most bytes of one file, the most characters to print, "cat" to print contents ("true" for none), the
+# folders. There are as few programs in it as can be: starting them is what it takes.
 #
-# In the stream: records that end in NUL, then the contents of the files one behind the other.
-#   configdb-sync 1                          the first one
-#   t PATH, and a record of its own: TARGET  where a link or one of the folders leads, "\n." behind it
-#   f KIND MODE OWNER GROUP SIZE TIME DEVICE INODE PATH     an entry, links followed: *.yaml, folders, other links
-#   x PATH                                   a file that is larger than the most
-#   u PATH                                   a folder that can't be listed
-#   s, then lines of sha256sum, an empty one at the end     of the regular files named *.yaml, in order
-#   contents, in the order of these lines, and at the very end "end"
-# The scripts within are quoted: they hold no quote of the kind that they are in, and no name is ever part of one.
-export LC_ALL=C large=$1
+# In the stream: records that end in NUL, in any order after the first; at the very end "end".
+#   configdb-sync 1        the first one
+#   t PATH NUL TARGET      where a link or one of the folders leads, empty if nowhere; behind a link's target "\n."
+#   f KIND MODE OWNER GROUP SIZE TIME DEVICE INODE PATH     a folder, an entry named *.yaml, or what a link leads to
+#   x PATH                 a file that is larger than the most
+#   u PATH                 a folder that can't be listed
+#   s                      then lines of sha256sum of files named *.yaml, an empty line, and their contents in order
+# The script within is quoted: it holds no such quote, and no name is ever part of it. Find prints what it has before it
+# starts it.
+export LC_ALL=C large=$1 print=$3
 most=$2
-shift 2
+shift 3
 {
     printf 'configdb-sync 1\0'
     for folder do
-        printf 't %s\0%s\0' "$folder" "$(cd -P -- "$folder" && pwd -P && echo .)"
+        cd -P -- "$folder" && printf 't %s\0%s\0' "$folder" "$PWD" || printf 't %s\0\0' "$folder"
     done
-    {
-        find -H "$@" -maxdepth 17 -name '*.yaml' -prune \( -type f -size "+${large}c" -printf '+%p\0' -o -print0 \) \
-            -o -type d -print0 -o -type l -print0 || printf '?\0'
-    } | xargs -0rx -s 1000000 sh -c '
-        for name do
-            shift
-            case $name in
-            +*) printf "x %s\0" "${name#+}" ;;
-            \?) for name do [ ! -d "$name" ] || ls -A -- "$name" >/dev/null || printf "u %s\0" "$name"; done ;;
-            *) set -- "$@" "$name" ;;
-            esac
-        done
-        [ $# != 0 ] || exit 0
-        find -L "$@" -maxdepth 0 -printf "f %y %m %U %G %s %T@ %D %i %p\0"
-        for name do
-            shift
-            if [ -L "$name" ]; then
-                printf "t %s\0%s\0" "$name" "$(readlink -f -- "$name" && echo .)"
-                case $name in *.yaml) [ "$(stat -Lc %s -- "$name")" -le "$large" ] || continue ;; esac
-            fi
-            case $name in *.yaml) [ ! -f "$name" ] || set -- "$@" "$name" ;; esac
-        done
-        printf "s\0"
-        [ $# = 0 ] || sha256sum -b -- "$@"
-        echo
-        [ $# = 0 ] || cat -- "$@"' sh
+    form='f %y %m %U %G %s %T@ %D %i %p\0'
+    find -H "$@" -maxdepth 17 -name '*.yaml' -prune -type f -size "+${large}c" -printf 'x %p\0' \
+        -o \( -type l -o -name '*.yaml' -type f -printf "$form" \) -exec sh -c '
+            for name do
+                shift
+                if [ -L "$name" ]; then
+                    printf "t %s\0%s\0" "$name" "$(readlink -f -- "$name" && echo .)"
+                    state=$(stat -L -c "%a %u %g %s %.Y %d %i" -- "$name") || continue
+                    kind=o
+                    [ ! -f "$name" ] || kind=f
+                    [ ! -d "$name" ] || kind=d
+                    printf "f %s %s %s\0" "$kind" "$state" "$name"
+                    size=${state#* * * }
+                    case $kind$name in f*.yaml) [ "${size%% *}" -le "$large" ] || continue ;; *) continue ;; esac
+                fi
+                set -- "$@" "$name"
+            done
+            [ $# != 0 ] || exit 0
+            printf "s\0"
+            sha256sum -b -- "$@"
+            echo
+            "$print" -- "$@"
+            exit 0' sh {} + \
+        -o \( -type d -o -name '*.yaml' \) -printf "$form" ||
+        find -H "$@" -maxdepth 16 -name '*.yaml' -prune -o -type d -exec sh -c '
+            for folder do
+                ls -A -- "$folder" >/dev/null || printf "u %s\0" "$folder"
+            done' sh {} +
     printf end
 } 2>/dev/null | gzip -1 | base64 -w 0 | head -c "$most"

@@ -1,0 +1,94 @@
+"""Makes a document ready: what is sent, what the file will hold, what will be remembered of it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from configdb_sync.hiera import Rewrite, created
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
+from configdb_sync.sync.decide import Write, confirmed
+from configdb_sync.sync.records import Record
+from configdb_sync.sync.work import DocumentWork
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One document made ready: the record while its write is unconfirmed, the one after it, and the new content."""
+
+    pending: Record
+    done: Record
+    content: bytes | None = field(repr=False)
+
+
+BLANK = Record(values=EMPTY_DIGEST, files=(None,))
+"""The record of a document that isn't there: not worth a row."""
+
+
+def prepare(document: DocumentWork) -> Prepared:
+    """Return a document made ready to be written. Raises ``DocumentError`` if Ruby could not read what is meant."""
+    decision, before = document.decision, document.record
+    rewrite = _rewritten(document)
+    now = None if document.file is None else document.file.sha256
+    then = now
+    if decision.write is not Write.NONE:
+        then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
+    old = {} if before is None or document.file is None else dict(before.kept)
+    kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
+    done = Record(
+        values=decision.meant.digest,
+        files=(then,),
+        hidden=confirmed(decision.hidden),
+        kept=kept,
+        marks=_marks(document),
+        created=not decision.meant.values
+        and (decision.write is Write.CREATE or (decision.write is not Write.REMOVE and _was_created(document))),
+        unsettled=decision.meant.ambiguous,
+    )
+    if not done.hidden:
+        done = replace(done, kept={}, marks={})
+    pending = done
+    if decision.write is not Write.NONE:
+        # Killed before the file is written, the old text is still what brings the node's own back.
+        pending = replace(
+            done,
+            files=(now, then),
+            hidden=decision.hidden,
+            kept=old | kept,
+            marks=_marks(document),
+            created=done.created or _was_created(document),
+        )
+    return Prepared(pending, done, None if rewrite is None else rewrite.raw)
+
+
+def _rewritten(document: DocumentWork) -> Rewrite | None:
+    decision = document.decision
+    if decision.write is Write.CREATE:
+        return Rewrite(created(decision.target), {})
+    if decision.write is Write.REPLACE and document.document is not None:
+        kept = {} if document.record is None else document.record.kept
+        marks = {} if document.record is None else document.record.marks
+        return document.document.rewritten(decision.target, kept, marks)
+    return None
+
+
+def _was_created(document: DocumentWork) -> bool:
+    return document.file is not None and document.record is not None and document.record.created
+
+
+def _marks(document: DocumentWork) -> Mapping[str, Json]:
+    """The types of the node's own values under hidden keys: as remembered, else as they are before they are hidden."""
+    hidden = document.decision.hidden
+    remembered = {} if document.record is None else document.record.marks
+    found = {} if document.document is None else document.document.type_marks()
+    return {key: mark for key, mark in {**found, **remembered}.items() if key in hidden}
+
+
+def body(document: DocumentWork) -> bytes:
+    """Return the JSON text of the values to be sent."""
+    values, file = document.decision.meant.values, document.document
+    unchanged = file is not None and list(values) == list(file.values)
+    if file is not None and unchanged and all(value is file.values[key] for key, value in values.items()):
+        return file.json_bytes()
+    return dumps(dict(values)).encode("ascii")

@@ -1,0 +1,26 @@
+"""Which record holds for a document: our own, or the one that ConfigDB's digests tell (U18)."""
+
+from __future__ import annotations
+
+from configdb_sync.jsonvalues import EMPTY_DIGEST, same
+from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
+from configdb_sync.sync.records import Record
+from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.work import Subject
+
+
+def recall(own: Record | None, subject: Subject, stored: StoredNode) -> Record | None:
+    """Return the record to go on with, where our own ones and ConfigDB's of the node aren't the same."""
+    kept = stored.records().get(subject.data_source)
+    digests = from_json(kept)
+    if digests is None or (own is not None and (kept == FROM_NAILGUN or same(to_json(own), kept))):
+        return own
+    file = None if subject.document is None else subject.document.values
+    values = stored.values(subject.data_source) if digests.hidden else {}
+    found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
+    return found if own is None else reconciled(own, digests, found)
+
+
+def changed_by_others(stored: str, meant: str, record: Record) -> bool:
+    """Tell by its digest whether the stored document is neither what we sent last nor what we are to send."""
+    return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
