@@ -131,7 +131,7 @@ def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
         loader: Any = loading.get_plugin_loader(cloud.auth_type)
         known = {option.dest for option in loader.get_options()}
         options = {name: value for name, value in cloud.auth.items() if name in known}
-        if cloud.auth_type == "password" and (lacking := _lacking(options)):
+        if cloud.auth_type.endswith("password") and (lacking := _lacking(options)):
             # keystoneauth takes these for optional, and stumbles over them later.
             raise SettingsError(f"the login to Keystone lacks {lacking}", way_out=_LOGIN)
         plugin = loader.load_from_options(**options)

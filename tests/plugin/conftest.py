@@ -71,8 +71,6 @@ def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 @pytest.fixture(scope="session")
 def rpm(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plugin, built by ``script/plugin``'s own code with that Python."""
-    if os.environ.get("DEVRPM"):
-        return Path(os.environ["DEVRPM"])
     import build_plugin
 
     lacking = [program for program in build_plugin.PROGRAMS if shutil.which(program) is None]
