@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,11 @@ def stage(destination: Path) -> None:
     (destination / "script/support").mkdir(parents=True)
     for name in (*FILES, *SUPPORT):
         shutil.copy2(ROOT / name, destination / name)
+    for path in (destination, *destination.rglob("*")):
+        if not path.is_symlink():
+            # As everyone may read it and nobody but its owner write it, whatever this checkout's own modes are.
+            mode = path.stat().st_mode
+            path.chmod(0o755 if path.is_dir() or mode & 0o100 else 0o644)
 
 
 def run_fpb(action: str, folder: Path, **environ: str) -> None:
@@ -75,6 +81,8 @@ def build(output: Path) -> Path:
     if lacking:
         raise PackageError(f"{', '.join(lacking)} can't be had here; install rpm, createrepo-c and dpkg-dev")
     with tempfile.TemporaryDirectory(prefix="configdb-sync-plugin-") as temporary:
+        # The hook's files too are everyone's to read.
+        os.umask(0o022)
         folder = Path(temporary) / "plugin"
         stage(folder)
         run_fpb("build", folder)
@@ -107,6 +115,8 @@ def faults_of(rpm: Path) -> Iterator[str]:
         yield f"its payload is compressed by {compressor}, which CentOS 7's rpm can't read"
     provided = [line for line in query(rpm, "--provides") if not line.startswith("configdb-sync-")]
     yield from (f"it claims to provide {line}" for line in provided)
+    modes = query(rpm, "--queryformat", "[%{FILEMODES:octal} %{FILENAMES}\n]")
+    yield from (f"it has the mode {line}" for line in modes if not open_to_read(int(line.split(" ")[0], 8)))
     owners = set(query(rpm, "--queryformat", "[%{FILEUSERNAME}:%{FILEGROUPNAME}\n]"))
     if owners != {"root:root"}:
         print(f"note: its files belong to {', '.join(owners)}; build as root to have them root's", file=sys.stderr)
@@ -118,6 +128,11 @@ def features(required: Iterable[str]) -> Iterator[str]:
         name = line.split(" ")[0]
         if name not in RPM_FEATURES and name != "/bin/sh":
             yield f"it requires {line}"
+
+
+def open_to_read(mode: int) -> bool:
+    """Tell whether all may read a file and its owner alone write it; of a link nothing is asked."""
+    return stat.S_ISLNK(mode) or (mode & 0o044 == 0o044 and not mode & 0o022)
 
 
 def unwanted(name: str) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +136,37 @@ def test_what_goes_wrong_is_the_last_line_and_the_exit_code(master: Jail) -> Non
     done = astute(master, "post", 5, "--from", "/trees", "--time-limit", "20")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].startswith("warning:")
+
+
+def test_what_is_withheld_as_unsafe_is_let_through_by_a_word_on_the_master(master: Jail) -> None:
+    trees = make_trees(master.root / "trees", "1")
+    enable(master, "etc/fuel/cluster/5/astute.yaml", 5, configdb="embedded")
+    assert astute(master, "main", 5, "--from", "/trees").returncode == 0
+    (trees / "node-1/etc/hiera/globals.yaml").write_text("{}\n")
+    done = astute(master, "main", 5, "--from", "/trees")
+    assert done.returncode == 5
+    found = re.search(r"configdb-sync approve (\S+)`", done.stdout.splitlines()[-1])
+    assert found
+    assert master.run(f"configdb-sync approve {found[1]}").returncode == 0
+    done = astute(master, "main", 5, "--from", "/trees")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.long
+def test_the_builder_by_itself_builds_it_too(tmp_path: Path) -> None:
+    """`fpb --build .` in the project's own folder: everything that isn't hidden goes in, tests too."""
+    folder = tmp_path / "project"
+    hidden = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "dist", "build", "runtime", "vendor")
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=hidden)
+    (folder / "repositories/ubuntu").mkdir(parents=True, exist_ok=True)
+    mine = {"PYTHON": sys.executable, "CONFIGDB_SYNC_RUNTIME": "none", "CONFIGDB_SYNC_PYTHONS": VERSION}
+    command = [sys.executable, str(ROOT / "script/support/fpb.py"), "--build", "."]
+    done = subprocess.run(command, cwd=folder, env=os.environ | mine, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (rpm,) = folder.glob("configdb-sync-*.noarch.rpm")
+    listed = subprocess.run(["rpm", "-qpl", rpm], capture_output=True, text=True, check=True).stdout
+    for name in ("tests/plugin/test_package.py", "vendor/common/click/__init__.py", "deployment_scripts/configdb-sync"):
+        assert f"/{FOLDER}/{name}\n" in listed
 
 
 def test_a_wrong_setting_is_named_with_its_place(master: Jail) -> None:
