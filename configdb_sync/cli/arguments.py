@@ -112,8 +112,14 @@ def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
-    """Return the value that the options give; a secret isn't taken from the command line (``architecture.md``,
-    Masking)."""
+    """Return the value that the options give, to be laid at ``path``; a secret isn't taken from the command line
+    (``architecture.md``, Masking)."""
+    found = _given(path, value, value_file, type_name)
+    typed.check_texts([*(path or ()), found])
+    return found
+
+
+def _given(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
     if value is not None and value_file is not None:
         raise SettingsError("--value and --value-file exclude each other")
     if type_name is None:

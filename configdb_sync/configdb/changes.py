@@ -11,7 +11,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.faults import ConflictError, PreconditionError
 from configdb_sync.configdb.model import LevelPath, ServerKind
-from configdb_sync.errors import DocumentError, MissingError, SettingsError
+from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Json, same
 
 _ATTEMPTS = 60
@@ -146,7 +146,7 @@ def _putting(
         # What is beneath is read after the document: it is never older than what is written against the ETag.
         return lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value)
     if not isinstance(value, dict):
-        raise DocumentError(
+        raise SettingsError(
             "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"
         )
     return lambda _: value

@@ -19,7 +19,7 @@ FORMATS = ("plain", "json", "yaml")
 
 def _int(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,4000}", text.strip(), re.ASCII):
-        raise ValueError("not a whole number")
+        raise ValueError("not a whole number of at most 4000 digits")
     return int(text)
 
 
@@ -88,6 +88,17 @@ def parse(text: str, kind: str) -> Json:
     except ValueError as error:
         reason = str(error)
     raise SettingsError(f"the value can't be read as {kind}: {reason}", way_out="see --type")
+
+
+def check_texts(value: Json) -> None:
+    """Raise ``SettingsError`` if a text or a key holds what no file and no database can hold; it doesn't show it."""
+    for node in _nodes(value):
+        for found in (*node, node) if isinstance(node, dict) else (node,):
+            if isinstance(found, str) and ("\0" in found or not _encodable(found)):
+                raise SettingsError(
+                    "the value or key holds the character NUL or half of a surrogate pair",
+                    way_out="no file can hold it",
+                )
 
 
 def text(value: Json, form: str) -> str:

@@ -1,7 +1,8 @@
 """One of the product's databases: SQLite or PostgreSQL by URL, the same to whoever uses it.
 
 Reads run statement by statement without a transaction; writes run whole in one (SQLite: BEGIN IMMEDIATE) and again
-from the start where the database says that two of them met. Nothing is cached here.
+from the start where the database says that two of them met. Nothing is cached here. Errors hide what was to be
+stored: it may be a password.
 """
 
 from __future__ import annotations
@@ -135,13 +136,16 @@ def _parsed(text: str, what: str) -> sqlalchemy.URL:
 def _engine(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
     try:
         if url.get_backend_name() == "postgresql":
-            return sqlalchemy.create_engine(url, pool_size=connections, max_overflow=connections, pool_timeout=30)
+            return sqlalchemy.create_engine(
+                url, pool_size=connections, max_overflow=connections, pool_timeout=30, hide_parameters=True
+            )
         _born_closed(Path(url.database or ""), what)
         engine = sqlalchemy.create_engine(
             url,
             pool_size=connections,
             max_overflow=connections,
             pool_timeout=60,
+            hide_parameters=True,
             connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
         )
     except ModuleNotFoundError as error:

@@ -1,17 +1,17 @@
-"""Whether ConfigDB is worth asking any further in this run."""
+"""Whether it is worth going on with a run after a failure."""
 
 from __future__ import annotations
 
 import threading
 
-from configdb_sync.errors import AccessError, ProductError, UnavailableError
+from configdb_sync.errors import AccessError, ProductError, StateError, UnavailableError
 
 
 class Health:
     """Counts failures in a row, over all threads of a run.
 
     One document that the server chokes on is that document's failure; several in a row without any success
-    mean that the server is away. Refused credentials will be refused again.
+    mean that the server is away. Refused credentials will be refused again, and without records nothing may be written.
     """
 
     def __init__(self, limit: int = 3) -> None:
@@ -26,7 +26,7 @@ class Health:
 
     def failed(self, error: ProductError) -> None:
         """Note a failure; raise the error itself if the run is to stop for it."""
-        if isinstance(error, AccessError):
+        if isinstance(error, AccessError | StateError):
             raise error
         if isinstance(error, UnavailableError):
             with self._lock:

@@ -82,17 +82,12 @@ class PastRuns:
         query = sa.select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
             query = query.where(RUNS.c.environment == environment)
-        with self._database.reading() as connection:
-            working = self._working(connection)
-            return [self._run(row, working) for row in connection.execute(query)]
+        return self._runs(query)
 
     def at_work(self, environment: int) -> PastRun | None:
         """Return the run that works on the environment now."""
         query = sa.select(RUNS).where(RUNS.c.environment == environment, RUNS.c.outcome.is_(None))
-        with self._database.reading() as connection:
-            working = self._working(connection)
-            found = [self._run(row, working) for row in connection.execute(query)]
-        return next((run for run in found if run.outcome == AT_WORK), None)
+        return next((run for run in self._runs(query) if run.outcome == AT_WORK), None)
 
     def find(self, name: str, environment: int | None = None) -> PastRun:
         """Return the run of that identity or of which it is the beginning; ``last`` is the newest.
@@ -104,9 +99,7 @@ class PastRuns:
         else:
             start = name if name.startswith("req-") else f"req-{name}"
             query = sa.select(RUNS).where(RUNS.c.identity.startswith(start, autoescape=True)).limit(2)
-            with self._database.reading() as connection:
-                working = self._working(connection)
-                found = [self._run(row, working) for row in connection.execute(query)]
+            found = self._runs(query)
         if len(found) != 1:
             what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r} is remembered"
             raise SettingsError(what, way_out="`configdb-sync runs` lists them")
@@ -114,19 +107,26 @@ class PastRuns:
 
     def nodes_of(self, run: str) -> list[PastNode]:
         """Return what a run did with each node that it was done with."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(RUN_NODES).where(RUN_NODES.c.run == run)).all()
+        query = sa.select(RUN_NODES).where(RUN_NODES.c.run == run)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
         found = [PastNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
         return sorted(found, key=lambda node: natural(node.node))
 
     def report_of(self, run: str) -> Mapping[str, Any] | None:
         """Return the report that a run left: ``json``, ``text`` and ``markdown`` of it; None if it left none."""
-        with self._database.reading() as connection:
-            body = connection.execute(sa.select(RUN_REPORTS.c.body).where(RUN_REPORTS.c.run == run)).scalar()
+        query = sa.select(RUN_REPORTS.c.body).where(RUN_REPORTS.c.run == run)
+        body = self._database.read(lambda connection: connection.execute(query).scalar())
         if body is None:
             return None
         report: dict[str, Any] = json.loads(zlib.decompress(body))
         return report
+
+    def _runs(self, query: sa.Select[Any]) -> list[PastRun]:
+        def work(connection: Connection) -> list[PastRun]:
+            working = self._working(connection)
+            return [self._run(row, working) for row in connection.execute(query)]
+
+        return self._database.read(work)
 
     def _working(self, connection: Connection) -> frozenset[str]:
         now = now_of(connection, self._clock)

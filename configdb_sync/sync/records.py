@@ -122,44 +122,43 @@ class Records:
 
     def of_node(self, node: str) -> dict[str, Record]:
         """Return the node's records by data source."""
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                sa.select(_RECORDS.c.data_source, _RECORDS.c.body).where(self._here(), _RECORDS.c.node == node)
-            )
-            return {name: decode(body) for name, body in rows}
+        query = sa.select(_RECORDS.c.data_source, _RECORDS.c.body).where(self._here(), _RECORDS.c.node == node)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {name: decode(body) for name, body in rows}
 
     def store(self, node: str, records: Mapping[str, Record]) -> None:
         """Replace the node's records of the given data sources, durably, all or none."""
         if not records:
             return
-        with self._database.transaction() as connection:
+        rows = [
+            {
+                "place": self._place,
+                "environment": self._environment,
+                "node": node,
+                "data_source": name,
+                "body": encode(record),
+                "run": self._run,
+            }
+            for name, record in records.items()
+        ]
+
+        def work(connection: sa.Connection) -> None:
             self._delete(connection, node, records)
-            connection.execute(
-                sa.insert(_RECORDS),
-                [
-                    {
-                        "place": self._place,
-                        "environment": self._environment,
-                        "node": node,
-                        "data_source": name,
-                        "body": encode(record),
-                        "run": self._run,
-                    }
-                    for name, record in records.items()
-                ],
-            )
+            connection.execute(sa.insert(_RECORDS), rows)
+
+        self._database.write(work)
 
     def forget(self, node: str, data_sources: Iterable[str]) -> None:
         """Drop records of documents that are neither stored nor on the node any more."""
         names = list(data_sources)
         if names:
-            with self._database.transaction() as connection:
-                self._delete(connection, node, names)
+            self._database.write(lambda connection: self._delete(connection, node, names))
 
     def saw(self, names: Mapping[str, str]) -> None:
         """Remember the FQDNs of nodes, by identity."""
         here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
-        with self._database.transaction() as connection:
+
+        def work(connection: sa.Connection) -> None:
             rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
             known = {row.node: row.fqdn for row in rows}
             new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
@@ -180,29 +179,30 @@ class Records:
                 ],
             )
 
+        self._database.write(work)
+
     def quiet(self, node: str) -> bytes | None:
         """Return what ``keep_quiet`` kept of a node."""
         here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
-        with self._database.reading() as connection:
-            found: bytes | None = connection.execute(
-                sa.select(_QUIET.c.body).where(here, _QUIET.c.node == node)
-            ).scalar()
-            return found
+        query = sa.select(_QUIET.c.body).where(here, _QUIET.c.node == node)
+        found: bytes | None = self._database.read(lambda connection: connection.execute(query).scalar())
+        return found
 
     def keep_quiet(self, nodes: Mapping[str, bytes]) -> None:
         """Remember nodes at rest (``quiet``)."""
         if not nodes:
             return
         here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
-        with self._database.transaction() as connection:
+        rows = [
+            {"place": self._place, "environment": self._environment, "node": node, "body": body}
+            for node, body in nodes.items()
+        ]
+
+        def work(connection: sa.Connection) -> None:
             connection.execute(sa.delete(_QUIET).where(here, _QUIET.c.node.in_(list(nodes))))
-            connection.execute(
-                sa.insert(_QUIET),
-                [
-                    {"place": self._place, "environment": self._environment, "node": node, "body": body}
-                    for node, body in nodes.items()
-                ],
-            )
+            connection.execute(sa.insert(_QUIET), rows)
+
+        self._database.write(work)
 
     def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
         connection.execute(
@@ -220,11 +220,8 @@ def open_records(url: str) -> Database:
 
 def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:
     """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
-    with database.reading() as connection:
-        rows = connection.execute(
-            sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
-        )
-        return {node for (node,) in rows}
+    query = sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
+    return set(database.read(lambda connection: connection.execute(query).scalars().all()))
 
 
 def remembered(database: Database, environment: int) -> dict[str, dict[str, dict[str, Record]]]:
@@ -232,24 +229,25 @@ def remembered(database: Database, environment: int) -> dict[str, dict[str, dict
 
     A node that was only seen has a place without records.
     """
-    found: dict[str, dict[str, dict[str, Record]]] = {}
-    with database.reading() as connection:
-        seen = sa.select(_NODES.c.node, _NODES.c.place).where(_NODES.c.environment == environment)
+    seen = sa.select(_NODES.c.node, _NODES.c.place).where(_NODES.c.environment == environment)
+    kept = sa.select(_RECORDS.c.node, _RECORDS.c.place, _RECORDS.c.data_source, _RECORDS.c.body)
+
+    def work(connection: sa.Connection) -> dict[str, dict[str, dict[str, Record]]]:
+        found: dict[str, dict[str, dict[str, Record]]] = {}
         for node, place in connection.execute(seen):
             found.setdefault(node, {}).setdefault(place, {})
-        kept = sa.select(_RECORDS.c.node, _RECORDS.c.place, _RECORDS.c.data_source, _RECORDS.c.body)
         for node, place, name, body in connection.execute(kept.where(_RECORDS.c.environment == environment)):
             found.setdefault(node, {}).setdefault(place, {})[name] = decode(body)
-    return found
+        return found
+
+    return database.read(work)
 
 
 def names_seen(database: Database, environment: int) -> dict[str, str]:
     """Return the FQDNs under which nodes of an environment were seen, by identity."""
-    with database.reading() as connection:
-        rows = connection.execute(
-            sa.select(_NODES.c.node, _NODES.c.fqdn).where(_NODES.c.environment == environment).order_by(_NODES.c.place)
-        )
-        return {row.node: row.fqdn for row in rows}
+    query = sa.select(_NODES.c.node, _NODES.c.fqdn).where(_NODES.c.environment == environment)
+    rows = database.read(lambda connection: connection.execute(query.order_by(_NODES.c.place)).all())
+    return {row.node: row.fqdn for row in rows}
 
 
 def forget_documents(
@@ -257,7 +255,8 @@ def forget_documents(
 ) -> None:
     """Drop the records of a node's documents at these places; where none is left, the node itself."""
     where, names = list(places), list(data_sources)
-    with database.transaction() as connection:
+
+    def work(connection: sa.Connection) -> None:
         here = sa.and_(_RECORDS.c.environment == environment, _RECORDS.c.node == node, _RECORDS.c.place.in_(where))
         connection.execute(sa.delete(_RECORDS).where(here, _RECORDS.c.data_source.in_(names)))
         left = connection.execute(sa.select(_RECORDS.c.place).where(here)).scalars()
@@ -267,3 +266,5 @@ def forget_documents(
                 _NODES.c.environment == environment, _NODES.c.node == node, _NODES.c.place.in_(sorted(gone))
             )
         )
+
+    database.write(work)

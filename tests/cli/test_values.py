@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from configdb_sync.errors import MissingError, ProductError, SettingsError
+from configdb_sync.errors import MissingError, SettingsError
 from tests.cli.support import Run
 
 
@@ -46,6 +46,16 @@ def test_what_is_missing_is_named_with_what_there_is(run: Run) -> None:
         run("get", "--level", "role=x", node=None)
     with pytest.raises(SettingsError, match="give its id"):
         run("get", node="node-46.domain.tld")
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', '"\\u0000"', '{"a\\udcff": 1}', '[["\\u0000"]]'])
+def test_what_no_file_can_hold_is_refused_when_it_is_given(run: Run, text: str) -> None:
+    for command in ("set", "override"):
+        with pytest.raises(SettingsError, match="no file can hold it"):
+            run(command, "--key", "new", "--type", "json", "--value", text)
+        with pytest.raises(SettingsError, match="no file can hold it"):
+            run(command, "--key", '["a", "\\ud800"]', "--type", "int", "--value", "1")
+    assert json.loads(run("get", "--overrides").stdout) == {}
 
 
 def test_an_override_of_a_key_and_back(run: Run) -> None:
@@ -149,5 +159,5 @@ def test_values_that_are_none(run: Run, tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"\xe9")
     with pytest.raises(SettingsError, match="isn't UTF-8"):
         run("set", "--key", "a", "--type", "str", "--value-file", str(tmp_path / "latin"))
-    with pytest.raises(ProductError, match="must be a mapping"):
+    with pytest.raises(SettingsError, match="must be a mapping"):
         run("set", "--type", "int", "--value", "1")

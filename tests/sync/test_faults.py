@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -379,6 +381,48 @@ def test_an_old_backup_of_the_records_freezes_nothing(product: Product, trees: P
     assert product("rm-override", *where).code == 0
     assert sync(product, trees)[0] == Exit.OK
     assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
+
+
+@pytest.mark.parametrize(("table", "told"), [("records", Exit.PARTIAL), ("nodes", Exit.USAGE)])
+def test_a_database_of_ours_that_goes_in_the_middle_stops_the_run(
+    product: Product, trees: Path, table: str, told: Exit, caplog: pytest.LogCaptureFixture
+) -> None:
+    """U14: one line that names it; what would be stored is in no message; nothing is written without a record."""
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    path = trees / "node-2/etc/hiera/globals.yaml"
+    path.write_text(path.read_text().replace("- 2", "- 3"))
+    text = path.read_text()
+
+    def breaks(request: Request) -> Answer | None:
+        if request.method == "PUT":
+            product.fault = None
+            with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as database:
+                database.execute(f"DROP TABLE {table}")
+        return None
+
+    product.fault = breaks
+    code, shown = sync(product, trees, "--parallel", 1)
+    assert code == told
+    assert "the product's own database" in shown
+    assert "SQL" not in shown.replace("sqlite", "") + caplog.text
+    assert table == "nodes" or path.read_text() == text
+
+
+def test_a_database_of_configdb_that_fails_shows_no_value(
+    product: Product, trees: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert sync(product, trees)[0] == Exit.OK
+    with closing(sqlite3.connect(product.state / "configdb.sqlite")) as database:
+        database.execute("DROP TABLE contents")
+    result = product(
+        "override", "--env", 5, "-r", "globals", "-k", "a", "--type", "str", "--value-file", "-", stdin="CANARY"
+    )
+    assert result.code == Exit.CONFIGDB
+    assert "no such table" in caplog.text
+    assert "CANARY" not in caplog.text + result.err
+    assert "Traceback" not in caplog.text + result.err
 
 
 def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class Application:
             return handler(call, **arguments)
         except RefusalError as refusal:
             if refusal.status >= 500:
-                log.warning("%s", refusal.what, exc_info=refusal.__cause__)
+                log.warning("%s: %s", refusal.what, str(refusal.__cause__).partition("\n")[0])
             return refused(refusal)
         except HTTPException as error:
             return refused(refuse(error.code or 500, error.description or error.name))
