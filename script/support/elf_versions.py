@@ -51,7 +51,7 @@ def wanted(content: bytes) -> tuple[Version, ...]:
         raise NotReadableError("not of 64 bits, little-endian")
     try:
         return tuple(_versions(content))
-    except (struct.error, StopIteration, UnicodeDecodeError, ValueError, OverflowError):
+    except (struct.error, StopIteration, KeyError, UnicodeDecodeError, ValueError, OverflowError):
         raise NotReadableError("its dynamic segment can't be read") from None
 
 
@@ -89,8 +89,6 @@ def _versions(content: bytes) -> Iterator[Version]:
         tags[tag] = value
     if _VERNEED not in tags:
         return
-    if not {_STRTAB, _VERNEEDNUM} <= tags.keys():
-        raise ValueError
     strings, entry = place(tags[_STRTAB]), place(tags[_VERNEED])
     for _ in range(tags[_VERNEEDNUM]):
         _, number, file, first, following = struct.unpack_from("<HHIII", content, entry)
