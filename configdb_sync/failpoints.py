@@ -29,6 +29,20 @@ NAMES = frozenset(
 )
 """Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node."""
 
+TENANT_NAMES = frozenset(
+    {
+        "tenant-marked",
+        "tenant-purged",
+        "tenant-moved",
+        "component-made",
+        "component-attached",
+        "definition-moved",
+        "definition-deleted",
+        "outbox-done",
+    }
+)
+"""Steps of the tenants' transitions: the registry's transaction, then what follows in ConfigDB."""
+
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 
 
@@ -38,8 +52,10 @@ class Failpoint:
     def __init__(self, told: str) -> None:
         name, _, rest = told.partition(":")
         count, _, kind = rest.partition(":")
-        if name not in NAMES or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
-            raise ValueError(f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(NAMES)}")
+        if name not in NAMES | TENANT_NAMES or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
+            raise ValueError(
+                f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(NAMES | TENANT_NAMES)}"
+            )
         self._name = name
         self._left = int(count or "1")
         self._signal = _SIGNALS[kind or "KILL"]
@@ -60,6 +76,6 @@ _failpoint = Failpoint(_told) if _told else None
 
 
 def here(name: str) -> None:
-    """Take note that the step ``name`` (one of ``NAMES``) is passed."""
+    """Take note that the step ``name`` (one of ``NAMES`` or ``TENANT_NAMES``) is passed."""
     if _failpoint is not None:
         _failpoint.passed(name)

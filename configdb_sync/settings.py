@@ -77,6 +77,7 @@ class Settings:
     time_limit: float | None = None
     failure_policy: tuple[str, ...] = ("deploying", "configdb")
     keep_runs: int = 50
+    keep_versions: int = 30
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -177,6 +178,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "time_limit": _number(1, 86400),
     "failure_policy": _policy,
     "keep_runs": _whole(1, 100000),
+    "keep_versions": _whole(1, 100000),
 }
 """How each setting is read; a reader raises ValueError with what it wants instead."""
 

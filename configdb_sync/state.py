@@ -43,6 +43,19 @@ class State:
         """Return the generated token; made at the first call, in a file of mode 0600."""
         return _secret(self.token_file).decode("ascii")
 
+    @property
+    def tenants_token_file(self) -> Path:
+        """The file of the tenant admin API's generated token."""
+        return self.folder / "tenants.token"
+
+    def tenants_token(self) -> str:
+        """Return the tenant admin API's token; made at the first call, in a file of mode 0600."""
+        return _secret(self.tenants_token_file).decode("ascii")
+
+    def tenants_public_key(self) -> bytes:
+        """Return the key that the tenants' own tokens follow from; made at the first call."""
+        return _secret(self.folder / "tenants-public.key")
+
     def mask_key(self) -> bytes:
         """Return the key under which masked values are shown as a short HMAC; made at the first call."""
         return _secret(self.folder / "mask.key")

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from configdb_sync import masking
-from configdb_sync.cli.options import Session, configdb_options
+from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.changes import Change, Place
+from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
@@ -29,7 +29,7 @@ comment_option = click.option("--comment", help="Why, for the history.")
 def place_options(*, key: bool = True) -> Callable[[F], F]:
     """Give a command the options that name a place in ConfigDB, with ``key`` also one key there."""
     options = [
-        click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number."),
+        click.option("--env", type=STORED_ENVIRONMENT, required=True, help="The environment's number."),
         click.option(
             "--data-source",
             "--resource",

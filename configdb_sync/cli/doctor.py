@@ -10,7 +10,7 @@ import click
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from configdb_sync.cli.options import ALL, Session, settings_options
+from configdb_sync.cli.options import ALL, ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.configdb import clouds, urls
 from configdb_sync.configdb.model import Limits
@@ -41,7 +41,11 @@ class Check:
 @click.command()
 @settings_options(*ALL)
 @click.option(
-    "--env", "environment", type=click.IntRange(min=1), metavar="N", help="Look for this environment at the peers too."
+    "--env",
+    "environment",
+    type=ENVIRONMENT,
+    metavar="N",
+    help="Look for this environment at the peers too.",
 )
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def doctor(session: Session, *, environment: int | None, output: str) -> Exit:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configdb_sync.cli.options import CONNECTION, NAILGUN, Session, settings_options
+from configdb_sync.cli.options import CONNECTION, ENVIRONMENT, NAILGUN, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
@@ -23,7 +23,12 @@ from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_
 @click.command("gc")
 @settings_options(*CONNECTION, "levels", *NAILGUN, "wait")
 @click.option(
-    "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
+    "--env",
+    "environment",
+    type=ENVIRONMENT,
+    required=True,
+    metavar="N",
+    help="The environment's number.",
 )
 @click.option("--from", "place", metavar="DIR", help="Folder of node trees: what is in it is there.")
 @click.option("--remove", is_flag=True, help="Take it away; what is under an override stays.")

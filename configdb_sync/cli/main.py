@@ -16,6 +16,7 @@ from configdb_sync.cli.ping import ping
 from configdb_sync.cli.runs import plan, sync
 from configdb_sync.cli.serve import configdb
 from configdb_sync.cli.simulate import simulate
+from configdb_sync.cli.tenants import tenants
 from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
 from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
 from configdb_sync.cli.versions import COMMANDS as VERSION_COMMANDS
@@ -42,6 +43,7 @@ for command in (
     gc_command,
     doctor,
     configdb,
+    tenants,
 ):
     cli.add_command(command)
 

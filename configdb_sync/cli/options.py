@@ -6,7 +6,8 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 import configdb_sync
-from configdb_sync.clock import new_run_id
+from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
@@ -28,8 +29,15 @@ from configdb_sync.plugin.section import NAME
 from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
 from configdb_sync.sync.records import node_by_name, open_records
+from configdb_sync.sync.versions import VersionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_HIGHEST = 2**31 - 1  # What every database holds as an integer; Nailgun's numbers are no larger.
+ENVIRONMENT = click.IntRange(1, _HIGHEST)
+"""An environment of Fuel, by its number."""
+STORED_ENVIRONMENT = click.IntRange(0, _HIGHEST)
+"""Any environment that ConfigDB may hold."""
 
 MASTER = Master()
 """Where a Fuel Master's files are: on this machine, if it is one."""
@@ -99,6 +107,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "keep_runs": click.option(
         "--keep-runs", metavar="N", help="How many runs of an environment are remembered (default: 50)."
     ),
+    "keep_versions": click.option(
+        "--keep-versions",
+        metavar="N",
+        help="How many versions of a document are remembered where ConfigDB keeps none (default: 30).",
+    ),
 }
 
 CONNECTION = (
@@ -109,6 +122,7 @@ CONNECTION = (
     "configdb_ca",
     "configdb_insecure",
     "state",
+    "keep_versions",
 )
 NAILGUN = ("nailgun", "nailgun_ca")
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
@@ -175,14 +189,26 @@ class Session:
             return None
         return connect_nailgun(self.settings.nailgun, environ=self.environ, ca_file=self.settings.nailgun_ca)
 
-    def client(self, *, comment: str | None = None) -> ConfigDBClient:
-        """Return a client of the ConfigDB that the settings name."""
+    @functools.cached_property
+    def versions(self) -> VersionStore:
+        """The versions that the product itself keeps; ``client`` closes it."""
+        return VersionStore(lambda: open_records(self.database), self.settings.keep_versions, SystemClock())
+
+    @contextmanager
+    def client(self, *, comment: str | None = None) -> Iterator[ConfigDBClient]:
+        """Yield a client of the ConfigDB that the settings name. What it changes is in the history (U17)."""
+        writer = Writer(run=self.run, author=self.author, comment=comment)
+        with closing(self.versions) as versions, self._connected(writer) as client:
+            client.observe(functools.partial(versions.record, client.base, writer))
+            yield client
+
+    def _connected(self, writer: Writer) -> ConfigDBClient:
         settings = self.settings
         return connect(
             settings.configdb,
             database_url=self.configdb_database if settings.configdb == "embedded" else None,
             token_file=settings.configdb_token_file,
-            writer=Writer(run=self.run, author=self.author, comment=comment),
+            writer=writer,
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,

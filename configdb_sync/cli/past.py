@@ -8,7 +8,7 @@ from contextlib import closing
 
 import click
 
-from configdb_sync.cli.options import Session, settings_options
+from configdb_sync.cli.options import ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
@@ -22,8 +22,14 @@ from configdb_sync.sync.wording import count
 
 @click.command()
 @settings_options("database", "state")
-@click.option("--env", "environment", type=click.IntRange(min=1), metavar="N", help="Only runs of this environment.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many to list.")
+@click.option(
+    "--env",
+    "environment",
+    type=ENVIRONMENT,
+    metavar="N",
+    help="Only runs of this environment.",
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many to list.")
 @click.option("--format", "output", type=click.Choice(FORMS), default="text", show_default=True)
 @click.argument("run", required=False)
 def runs(session: Session, *, environment: int | None, limit: int, output: str, run: str | None) -> None:

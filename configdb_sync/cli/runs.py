@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.options import BUS, RUN, SYNC, Session, settings_options
+from configdb_sync.cli.options import BUS, ENVIRONMENT, RUN, SYNC, Session, settings_options
 from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
 from configdb_sync.cli.sources import node_source
@@ -25,16 +25,26 @@ from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.journal import About
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import STAGE_LIMIT, Pace
+from configdb_sync.sync.past_runs import Alive
 from configdb_sync.sync.records import open_records
 from configdb_sync.sync.render import FORMS, form_of
 from configdb_sync.sync.report import Report, exit_of_plan
 from configdb_sync.sync.run import Run
 from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.tally import Tally
+from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.outbox import there
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.task import TaskOwners
 
 _SHARED = (
     click.option(
-        "--env", "environment", type=click.IntRange(min=1), required=True, metavar="N", help="The environment's number."
+        "--env",
+        "environment",
+        type=ENVIRONMENT,
+        required=True,
+        metavar="N",
+        help="The environment's number.",
     ),
     click.option(
         "--from",
@@ -95,6 +105,9 @@ def _run(
         database = open_records(session.database)
         stack.callback(database.close)
         progress = stack.enter_context(progress_for())
+        registry = Registry(open_registry(session.database, connections=settings.parallel + 1))
+        stack.callback(registry.close)
+        owners = TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), there))
         yield Run(
             session.run,
             client,
@@ -106,6 +119,7 @@ def _run(
             SystemClock(),
             examiner=source.examiner,
             executor=source.executor,
+            owners=owners,
             statuses=None if source.roster is None else source.roster.statuses,
         )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import click
 
-from configdb_sync.errors import SettingsError
+from configdb_sync.cli.tokens import read_token
 from configdb_sync.state import State, locate, open_state
 
 
@@ -87,7 +86,7 @@ def serve(
     if auth == "keystone":
         access = keystone.guard(clouds.read(os.environ), write_role, read_role)
     elif auth == "token":
-        access = TokenAccess(folder.open().token() if token_file is None else _token(token_file))
+        access = TokenAccess(folder.open().token() if token_file is None else read_token(token_file))
     told = service.Service(
         listen=service.read_listen(listen),
         access=access,
@@ -116,17 +115,3 @@ class _State:
 
     def open(self) -> State:
         return open_state(locate(self._flag, os.environ, root=os.geteuid() == 0))
-
-
-def _token(path: Path) -> str:
-    try:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise SettingsError(f"the token file {path} is open to others", way_out=f"chmod 0600 {path}")
-        token = path.read_text("ascii").strip()
-    except OSError as error:
-        raise SettingsError(f"the token file {path} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        token = ""
-    if len(token) < 16 or not token.isprintable():
-        raise SettingsError(f"the token file {path} holds no token of at least 16 ASCII characters")
-    return token

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli.bus import bus_settings
-from configdb_sync.cli.options import BUS, Session, settings_options
+from configdb_sync.cli.options import BUS, ENVIRONMENT, Session, settings_options
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
@@ -28,7 +28,7 @@ _LOOK = 2.0
 @click.command()
 @settings_options(*BUS)
 @click.option("--nodes", "count", type=click.IntRange(1, 5000), metavar="N", help="How many nodes (default: 4).")
-@click.option("--env", "environment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option("--env", "environment", type=ENVIRONMENT, default=1, show_default=True, metavar="N")
 @click.option("--from", "folder", metavar="DIR", help="Be the nodes of this folder of trees: node-<id>/etc/hiera/...")
 @click.option("--fault", "faults", multiple=True, metavar="NODE=KIND", help=f"What nodes do wrong: {', '.join(Kind)}.")
 def simulate(

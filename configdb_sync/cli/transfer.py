@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli import arguments
-from configdb_sync.cli.options import Session, configdb_options
+from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import changes, dump, dumpfiles
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command("dump")
-@click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
+@click.option("--env", type=STORED_ENVIRONMENT, required=True, help="The environment's number.")
 @click.option(
     "--level",
     "levels",
@@ -43,7 +43,7 @@ def dump_command(session: Session, *, env: int, levels: tuple[str, ...], folder:
 
 
 @click.command("load")
-@click.option("--env", type=click.IntRange(min=0), help="Another number for the environment than the dump's.")
+@click.option("--env", type=STORED_ENVIRONMENT, help="Another number for the environment than the dump's.")
 @click.option("--replace", is_flag=True, help="Overwrite what is there already and differs.")
 @arguments.comment_option
 @click.argument("folder", type=_FOLDER)

@@ -9,6 +9,7 @@ import click
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import Session
 from configdb_sync.configdb import changes, edits, typed
+from configdb_sync.configdb.change import OVERRIDES, VALUES
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync import orders
 
@@ -19,8 +20,8 @@ _SHOWN = 12
 @arguments.place_options()
 @click.option("--format", "-f", "form", type=click.Choice(typed.FORMATS), default="plain", show_default=True)
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level gave each key.")
-@click.option("--values", "kind", flag_value=changes.VALUES, help="The values of this level alone.")
-@click.option("--overrides", "kind", flag_value=changes.OVERRIDES, help="The overrides of this level alone.")
+@click.option("--values", "kind", flag_value=VALUES, help="The values of this level alone.")
+@click.option("--overrides", "kind", flag_value=OVERRIDES, help="The overrides of this level alone.")
 def get_command(
     session: Session,
     *,

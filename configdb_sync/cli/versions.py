@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from configdb_sync.cli import arguments
-from configdb_sync.cli.options import Session, configdb_options
-from configdb_sync.configdb import changes, typed
-from configdb_sync.configdb.changes import OVERRIDES, VALUES, Place
-from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
+from configdb_sync.configdb import typed
+from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
 from configdb_sync.configdb.model import OverrideNote, Version
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.diff import changes as differences
+from configdb_sync.sync.histories import histories
 
 _kind_option = click.option(
     "--values", "kind", flag_value=VALUES, default=OVERRIDES, help="Of the values instead of the overrides."
@@ -35,7 +35,7 @@ def history_command(
     """List the versions of the overrides of a data source at a level: who, when, which run, why."""
     with session.client() as client:
         place = arguments.place(session, client, env, levels, data_source)
-        found = client.history(env, place.levels, place.definition, kind)
+        found = histories(client, session.versions).history(place, kind)
     if form != "plain":
         click.echo(typed.text([dataclasses.asdict(version) for version in found], form))
         return
@@ -63,13 +63,14 @@ def diff_command(
     """Show what changed between two versions, secrets masked."""
     with session.client() as client:
         place = arguments.place(session, client, env, levels, data_source)
-        versions = client.history(env, place.levels, place.definition, kind)
+        past = histories(client, session.versions)
+        versions = past.history(place, kind)
         to = _chosen(versions, new, place, kind)
         before = [version for version in versions if version.number < to.number]
         since = _chosen(before if old is None else versions, old, place, kind) if before or old is not None else None
         number = since.number if since else 0
-        one = client.version(env, place.levels, place.definition, kind, number) if since else {}
-        other = client.version(env, place.levels, place.definition, kind, to.number)
+        one = past.version(place, kind, number) if since else {}
+        other = past.version(place, kind, to.number)
     click.echo(f"{data_source} at {place.level_text}, {kind}: version {number} to {to.number}")
     for change in differences(one, other, session.masker):
         sides = " -> ".join(text for text in (change.before, change.after) if text is not None)
@@ -94,20 +95,15 @@ def revert_command(
     """Go back to an older version of the overrides of a data source at a level."""
     with session.client(comment=comment) as client:
         place = arguments.place(session, client, env, levels, data_source)
-        number = _earlier(client, place, kind) if number is None else number
-        before = changes.read(client, place, kind)
-        if number == 0:
-            put = client.put_values if kind == VALUES else client.put_overrides
-            put(env, place.levels, place.definition, {})
-        else:
-            client.revert(env, place.levels, place.definition, kind, number)
-        arguments.report(changes.Change(place, kind, before, changes.read(client, place, kind)), "gone back in")
+        past = histories(client, session.versions)
+        number = _earlier(past.history(place, kind), place, kind) if number is None else number
+        arguments.report(past.revert(place, kind, number), "gone back in")
     if kind == VALUES:
         arguments.warn_of_node(place)
 
 
 @click.command("overrides")
-@click.option("--env", type=click.IntRange(min=0), required=True, help="The environment's number.")
+@click.option("--env", type=STORED_ENVIRONMENT, required=True, help="The environment's number.")
 @_format_option
 @configdb_options
 def overrides_command(session: Session, *, env: int, form: str) -> None:
@@ -150,9 +146,8 @@ def _chosen(versions: Sequence[Version], number: int | None, place: Place, kind:
     return found
 
 
-def _earlier(client: ConfigDBClient, place: Place, kind: str) -> int:
+def _earlier(versions: Sequence[Version], place: Place, kind: str) -> int:
     """Return the number of the version before the newest, 0 where the newest is the first of all."""
-    versions = client.history(place.env, place.levels, place.definition, kind)
     newest = _chosen(versions, None, place, kind)
     return next((version.number for version in versions if version.number < newest.number), 0)
 

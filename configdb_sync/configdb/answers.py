@@ -93,6 +93,11 @@ def environment(value: Json) -> Environment:
     return Environment(_id(value, "id"), tuple(ids), tuple(levels))
 
 
+def environments(value: Json) -> list[Environment]:
+    """Return a list of environments."""
+    return [environment(item) for item in _list(value, "the list of environments")]
+
+
 def level_values(value: Json) -> tuple[str, ...]:
     """Return the values that an environment's hierarchy level has, of an answer about that level."""
     values = _list(_object(value, "a hierarchy level").get("values"), "values")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from configdb_sync.configdb import edits
+from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.faults import ConflictError, PreconditionError
@@ -13,40 +14,7 @@ from configdb_sync.configdb.model import LevelPath, ServerKind
 from configdb_sync.errors import DocumentError, MissingError, SettingsError
 from configdb_sync.jsonvalues import Json, same
 
-VALUES = "values"
-OVERRIDES = "overrides"
 _ATTEMPTS = 60
-
-
-@dataclass(frozen=True)
-class Place:
-    """One data source at one level of one environment. ``innermost``: it is the level of a single node."""
-
-    env: int
-    levels: LevelPath
-    data_source: str
-    definition: int
-    innermost: bool
-
-    @property
-    def level_text(self) -> str:
-        """``/`` or ``/nodes/46/``."""
-        return "/" + "".join(f"{name}/{value}/" for name, value in self.levels)
-
-
-@dataclass(frozen=True)
-class Change:
-    """A document before and after a command; equal when there was nothing to do."""
-
-    place: Place
-    kind: str
-    before: dict[str, Json]
-    after: dict[str, Json]
-
-    @property
-    def leaves(self) -> list[KeyPath]:
-        """The keys that changed."""
-        return edits.changed_leaves(self.before, self.after)
 
 
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> Place:
@@ -132,6 +100,13 @@ def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
     return _edit(client, place, OVERRIDES, freed)
 
 
+def write(
+    client: ConfigDBClient, place: Place, kind: str, document: dict[str, Json], *, reason: str | None = None
+) -> Change:
+    """Write a whole document; ``reason`` is for the history, where the user gave no comment."""
+    return _edit(client, place, kind, lambda _: document, reason)
+
+
 def rewrite(client: ConfigDBClient, place: Place, make: Callable[[dict[str, Json]], dict[str, Json]]) -> Change:
     """Change the values of a place by ``make``, from the start again where others write in between."""
     return _edit(client, place, VALUES, make)
@@ -178,7 +153,11 @@ def _putting(
 
 
 def _edit(
-    client: ConfigDBClient, place: Place, kind: str, make: Callable[[dict[str, Json]], dict[str, Json]]
+    client: ConfigDBClient,
+    place: Place,
+    kind: str,
+    make: Callable[[dict[str, Json]], dict[str, Json]],
+    reason: str | None = None,
 ) -> Change:
     """Read, change, write; again from the start while others write in between, where the server can tell (ETag)."""
     put = client.put_values if kind == VALUES else client.put_overrides
@@ -187,7 +166,7 @@ def _edit(
         before, etag = client.tagged(place.env, place.levels, place.definition, kind)
         if sent is not None and same(before, sent.after):
             return sent  # refused the second time because the first, whose answer was lost, was carried out
-        change = Change(place, kind, before, make(before))
+        change = Change(place, kind, before, make(before), reason)
         if same(change.before, change.after):
             return change
         try:
@@ -195,6 +174,7 @@ def _edit(
         except PreconditionError:
             sent = change
             continue
+        client.changed(change)
         return change
     raise ConflictError(
         f"others change the {kind} of {place.data_source} at {place.level_text} all the time; nothing was written",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
 from configdb_sync.configdb.model import Component, Environment, LevelPath, ServerKind
@@ -118,13 +119,16 @@ class Target:
 
     def _write(self, stored: Stored, definition: int) -> Iterator[bool]:
         env, client = self._outline.env, self._client
-        for wanted, there, put in (
-            (stored.values, client.values, client.put_values),
-            (stored.overrides, client.overrides, client.put_overrides),
+        place = Place(env, stored.levels, stored.data_source, definition, innermost=bool(stored.levels))
+        for kind, wanted, there, put in (
+            (VALUES, stored.values, client.values, client.put_values),
+            (OVERRIDES, stored.overrides, client.overrides, client.put_overrides),
         ):
-            changed = not same(there(env, stored.levels, definition), dict(wanted))
+            before = there(env, stored.levels, definition)
+            changed = not same(before, dict(wanted))
             if changed:
                 put(env, stored.levels, definition, dict(wanted))
+                client.changed(Change(place, kind, before, dict(wanted)))
             if changed or wanted:
                 yield changed
 

@@ -186,6 +186,29 @@ class Objects(Link):
         self._caller.call(Call("DELETE", f"/resource_definitions/{made.id}", accept=frozenset({404})))
         return first
 
+    def environments(self) -> list[Environment]:
+        """Return all environments."""
+        return self._get("/environments", answers.environments)
+
+    def move_definition(self, definition: int, component: int) -> None:
+        """Put a definition into another component; its values hang on its id and stay. Twice is as good as once.
+
+        Raises ``UnsupportedError`` on 0.1.0, ``MissingError`` if it isn't there, ``ConflictError`` if the component has
+        one of that name.
+        """
+        self._refuse_legacy(f"definition {definition} can't be moved to component {component}")
+        body = json_body({"component_id": component})
+        self._call(Call("PATCH", f"/resource_definitions/{definition}", body, repeatable=True))
+
+    def delete_definition(self, definition: int) -> None:
+        """Delete a definition with its values in all environments; one that isn't there is as good.
+
+        Raises ``UnsupportedError`` on 0.1.0.
+        """
+        self._refuse_legacy(f"definition {definition} can't be deleted")
+        call = Call("DELETE", f"/resource_definitions/{definition}", repeatable=True, accept=frozenset({404}))
+        self._call(call)
+
     def _create(self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]) -> T:
         """POST and return what was made; where that didn't work, or isn't known, return what ``look`` finds (S04)."""
         call = Call("POST", path, json_body(body))

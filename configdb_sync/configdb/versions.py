@@ -1,9 +1,11 @@
-"""What the embedded server knows beyond the present documents: versions, going back, all overrides (U17)."""
+"""What was: versions, going back, all overrides, as the embedded server knows them; whom to tell where it doesn't
+(U17)."""
 
 from __future__ import annotations
 
 from configdb_sync.configdb import answers, urls
-from configdb_sync.configdb.calls import Call
+from configdb_sync.configdb.calls import Call, Caller
+from configdb_sync.configdb.change import Change, OnChange
 from configdb_sync.configdb.documents import Documents
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import LevelPath, OverrideNote, ServerKind, Version
@@ -12,7 +14,30 @@ from configdb_sync.jsonvalues import Json
 
 
 class Versions(Documents):
-    """The client's calls about what was. All raise ``UnsupportedError`` on a server without versions."""
+    """The client's calls about what was. Those that ask raise ``UnsupportedError`` on a server without versions."""
+
+    def __init__(self, caller: Caller) -> None:
+        super().__init__(caller)
+        self._on_change: OnChange | None = None
+
+    def observe(self, on_change: OnChange) -> None:
+        """Have ``on_change`` told of every change from now on, if the server keeps no versions itself."""
+        self._on_change = on_change
+
+    @property
+    def observed(self) -> bool:
+        """Whether changes are to be told with ``changed``."""
+        return self._on_change is not None and not self.keeps_versions
+
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether the server keeps versions."""
+        return self.server() is ServerKind.EMBEDDED
+
+    def changed(self, change: Change) -> None:
+        """Tell who observes of a change that was made. Raises what ``on_change`` raises."""
+        if self._on_change is not None and not self.keeps_versions:
+            self._on_change(change)
 
     def history(self, env: int, levels: LevelPath, definition: int, kind: str) -> list[Version]:
         """Return the versions that are kept of a document (``kind``: ``values`` or ``overrides``), newest first."""
@@ -41,7 +66,7 @@ class Versions(Documents):
             raise MissingError(f"environment {env} isn't there at {self.base}", request_id=error.request_id) from None
 
     def _need_versions(self) -> None:
-        if self.server() is not ServerKind.EMBEDDED:
+        if not self.keeps_versions:
             raise UnsupportedError(
                 f"{self.base} is {self.server().value}, which keeps no versions and lists no overrides",
                 way_out="use the embedded server; get --overrides --level ... shows those of one place",

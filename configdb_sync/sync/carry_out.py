@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.changes import Place, add_overrides
+from configdb_sync.configdb.change import VALUES, Change, Place
+from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
@@ -125,15 +126,19 @@ class NodeTask:
         if refusal is not None:
             raise refusal
         failpoints.here("before-upload")
-        self.run.client.put_values(
-            self.run.options.environment, self._levels, self._definition(document), body(document)
-        )
+        client, place = self.run.client, self._place(document)
+        client.put_values(place.env, place.levels, place.definition, body(document))
         failpoints.here("after-upload")
+        if client.observed and self.work.stored is not None:
+            before = self.work.stored.values(document.data_source)
+            client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _override(self, document: DocumentWork) -> None:
+        add_overrides(self.run.client, self._place(document), dict(document.ordered))
+
+    def _place(self, document: DocumentWork) -> Place:
         definition = self._definition(document)
-        place = Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
-        add_overrides(self.run.client, place, dict(document.ordered))
+        return Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)

@@ -8,23 +8,27 @@ from collections.abc import Collection, Iterable, Mapping
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import Order, from_records
+from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import EnvironmentChange
 
 
 class Catalog:
     """The environment in ConfigDB as one run sees it. Safe for several threads; one of them at a time makes things."""
 
-    def __init__(self, client: ConfigDBClient, options: RunOptions) -> None:
+    def __init__(self, client: ConfigDBClient, options: RunOptions, owners: Owners | None = None) -> None:
         self._client = client
         self._number = options.environment
         self._levels = tuple(name for name, _ in options.levels)
-        self._tenant = options.tenant
+        self._setting = self._tenant = options.tenant
+        self._owners: Owners = owners or NoOwners()
+        self._registered: dict[str, int] | None = None
+        self._components: dict[int, str] = {}
         self._records: int | None = None
         self._orders: tuple[Order, ...] = ()
         self._without_records = False
@@ -35,6 +39,7 @@ class Catalog:
         self._absent_at_start = False
         self._missing_at_start: set[str] = set()
         self._above: dict[tuple[LevelPath, int], Level] = {}
+        self._claimed: dict[str, str] = {}
         self._etags: dict[LevelPath, dict[int, Etags] | None] = {}
 
     def look(self) -> None:
@@ -45,6 +50,7 @@ class Catalog:
         self._environment = self._client.environment(self._number)
         self._absent_at_start = self._environment is None
         if self._environment is None:
+            self._tenant = self._owners.home(self._number, None, self._setting)
             return
         found = self._environment.levels
         # 0.1.0 names the levels in any order; its merge keeps the right one.
@@ -56,20 +62,37 @@ class Catalog:
                 way_out="name its levels with --levels, outermost first (nodes=%{uid} is the default)",
             )
         self._know(self._client.definitions(self._environment))
+        recorded = None
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
-            self._tenant = told["tenant"] if isinstance(told.get("tenant"), str) else self._tenant
+            recorded = told["tenant"] if isinstance(told.get("tenant"), str) else None
             self._orders = from_records(told)
+        self._tenant = self._owners.home(self._number, recorded, self._setting)
 
     def _know(self, definitions: dict[str, Definition]) -> None:
+        self._components = {component.id: component.name for component in self._client.components()}
         own = definitions.get(RECORDS)
-        if own is not None and any(
-            component.id == own.component_id and component.name == records_component(self._number)
-            for component in self._client.components()
-        ):
+        if own is not None and self._component_of(own) == records_component(self._number):
             self._records = own.id
             definitions = {name: found for name, found in definitions.items() if name != RECORDS}
         self._definitions = definitions
+
+    def _component_of(self, definition: Definition) -> str | None:
+        return None if definition.component_id is None else self._components.get(definition.component_id)
+
+    def check_owner(self, data_source: str) -> None:
+        """Raise ``ProductError`` if a data source's tenant is marked for deletion: it isn't worked on then."""
+        self._owners.check(self._number, data_source, self._tenant)
+
+    def register(self) -> None:
+        """Let the registry know the environment's home and the data sources in its component, if it is there."""
+        if self._environment is None:
+            return
+        name = self._component()
+        ours = {one.name: one.id for one in self._definitions.values() if self._component_of(one) == name}
+        if ours != self._registered:
+            self._owners.made(self._number, self._tenant, ours)
+            self._registered = ours
 
     @property
     def records(self) -> int | None:
@@ -100,6 +123,21 @@ class Catalog:
         found = self._definitions.get(data_source)
         return None if found is None else found.id
 
+    def claim(self, levels: LevelPath, node: str) -> None:
+        """Take the place of a node in the hierarchy; ``NodeError`` if another node of this run has it already.
+
+        A document belongs to the value of its innermost level, whatever the levels over it are: two nodes there would
+        overwrite each other's.
+        """
+        name, value = levels[-1]
+        with self._lock:
+            owner = self._claimed.setdefault(value, node)
+        if owner != node:
+            raise NodeError(
+                f"its hierarchy level {name} is {value!r}, as that of node {owner}: both would be one document",
+                way_out="the last of --levels must tell nodes apart, as nodes=%{uid} does",
+            )
+
     def want(self, data_sources: Iterable[str]) -> None:
         """Note data sources that nodes have or may get, for ``change``."""
         with self._lock:
@@ -107,8 +145,15 @@ class Catalog:
 
     @property
     def change(self) -> EnvironmentChange:
-        """What the environment lacked of all that was wanted."""
-        return EnvironmentChange(self._absent_at_start, self._component(), tuple(sorted(self._missing_at_start)))
+        """What the environment lacked of all that was wanted; one of which nothing is wanted isn't made."""
+        wanted = self._absent_at_start and bool(self._missing_at_start)
+        return EnvironmentChange(wanted, self._component(), tuple(sorted(self._missing_at_start)))
+
+    @property
+    def made(self) -> EnvironmentChange:
+        """What of ``change`` is there by now."""
+        made = tuple(sorted(name for name in self._missing_at_start if name in self._definitions))
+        return EnvironmentChange(self._absent_at_start and self.exists, self._component(), made)
 
     def ensure(self, data_sources: Collection[str]) -> None:
         """Make the environment and the tenant's data sources where they are missing.
@@ -117,6 +162,7 @@ class Catalog:
         """
         with self._lock:
             missing = [name for name in data_sources if name not in self._definitions and name not in self._refused]
+            missing = [name for name in missing if self._may_make(name)]
             if self._environment is None:
                 self._create(missing)
             elif len(self._environment.levels) < len(self._levels):
@@ -125,6 +171,18 @@ class Catalog:
                 self._add_records(self._existing())
             if missing and any(name not in self._definitions for name in missing):
                 self._add(self._existing(), missing)
+            self.register()
+
+    def may_work_on(self, data_sources: Iterable[str]) -> bool:
+        """Tell whether no data source's tenant is marked for deletion."""
+        return all(self._may_make(name) for name in data_sources)
+
+    def _may_make(self, data_source: str) -> bool:
+        try:
+            self.check_owner(data_source)
+        except ProductError:
+            return False
+        return True
 
     def refusal(self, data_source: str) -> ConfigDBError | None:
         """Return why the server can't hold a data source, None if it can."""

@@ -48,10 +48,12 @@ class Conduct:
                 self.tally.stop(error)
                 code = exit_of(error)
                 journal.stopped(code.name, code, kept(self.tally.report()))
+                self._ended()
                 raise
             except BaseException:
                 self.tally.stop(ProductError("it was interrupted"))
                 journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.tally.report()))
+                self._ended()
                 raise
             self._settle(report)
             self._finish(journal, report)
@@ -96,3 +98,7 @@ class Conduct:
 
     def _finish(self, journal: Journal, report: Report) -> None:
         journal.finish(report, kept(report), self.run.nodes.identities(), self.keep)
+        self._ended()
+
+    def _ended(self) -> None:
+        self.run.owners.ended(self.run.options.environment)

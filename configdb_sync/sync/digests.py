@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from configdb_sync.jsonvalues import Document, Json, value_digest
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
+from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot, equal, key_value
 from configdb_sync.sync.records import Record
 
 FROM_NAILGUN: Json = {"nailgun": True}
@@ -86,13 +86,17 @@ def recovered(digests: DigestRecord, file: Document | None, stored: Document, sh
     )
 
 
-def reconciled(own: Record, digests: DigestRecord, found: Record) -> Record:
+def reconciled(own: Record, digests: DigestRecord, found: Record, file: Document | None) -> Record:
     """Return the record to go on with where our own and ConfigDB's differ; ``found`` is the one recovered from these.
 
     ConfigDB's is never behind the file: it is told before a file is written and again after (``carry_out``). Ours
     may be, after a backup was put back or another master was at work. It helps where it knows the contents
     behind ConfigDB's digests, and with the nodes' own texts, which are put back only where they fit.
+
+    But ConfigDB's may be of another copy of the node's files. So a key in which ours alone sees our writing is left
+    to be settled by its leaves: taken for the node's, an override would be frozen.
     """
+    content = {} if file is None else file
     hidden = dict(found.hidden)
     unsettled = []
     for key in found.unsettled:
@@ -103,6 +107,10 @@ def reconciled(own: Record, digests: DigestRecord, found: Record) -> Record:
                 hidden[key] = remembered
                 continue
         unsettled.append(key)
+    for key, remembered in own.hidden.items():
+        slot = content.get(key, ABSENT)
+        if key not in hidden and key not in unsettled and not equal(key_value(remembered, slot), slot):
+            unsettled.append(key)
     return replace(found, hidden=hidden, unsettled=tuple(unsettled), kept=own.kept)
 
 

@@ -94,10 +94,11 @@ class Examiner:
             return None, None
         quiet = decode(body)
         stored = StoredNode(self.client, self.catalog, self.options.environment, quiet.levels)
-        if stored.state(files) != quiet.state:
+        if not self.catalog.may_work_on(quiet.wanted) or stored.state(files) != quiet.state:
             return None, stored
         if self.roster is not None:
             self.roster.check(read.identity, quiet.fqdn)
+        self.catalog.claim(quiet.levels, read.identity)
         self.catalog.want(quiet.wanted)
         plan = NodePlan(
             read.identity, quiet.fqdn, unchanged=quiet.unchanged, undeclared=quiet.undeclared, notes=quiet.notes
@@ -123,6 +124,7 @@ class Examiner:
         self._check(read, facts, layout)
         mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
         levels = self._levels(facts.scope)
+        self.catalog.claim(levels, read.identity)
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         if stored is None or stored.levels != levels:
@@ -135,6 +137,7 @@ class Examiner:
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
+                self.catalog.check_owner(name)
                 fault = read.fault_of(path)
                 if fault is not None:
                     raise fault

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
 from configdb_sync.configdb.merge import place_of
@@ -235,6 +236,8 @@ class Collector:
             if document_digest(found) != listed:
                 raise ConflictError(f"someone changed its {kind} meanwhile; they were left", way_out="run again")
             put(env, node.levels, definition, {}, if_match=etag)
+            place = Place(env, node.levels, document.data_source, definition, innermost=True)
+            self._client.changed(Change(place, kind, found, {}))
 
     def _forget(self, node: GoneNode, gone: Collection[str]) -> None:
         definition, env = self._catalog.records, self._options.environment

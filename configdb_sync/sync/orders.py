@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.changes import Place
+from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import LevelPath
@@ -82,7 +82,7 @@ def order_all(
     got: list[str] = []
     kept: list[str] = []
     for node, place in _places(client, environment, data_source):
-        overrides = changes.read(client, place, changes.OVERRIDES)
+        overrides = changes.read(client, place, OVERRIDES)
         if path[0] in overrides:
             (got if _holds(overrides, order) else kept).append(node)
         else:
@@ -112,7 +112,7 @@ def end_order(client: ConfigDBClient, environment: int, data_source: str, path: 
     _change_orders(client, environment, without)
     freed, kept = [], []
     for node, place in _places(client, environment, data_source):
-        overrides = changes.read(client, place, changes.OVERRIDES)
+        overrides = changes.read(client, place, OVERRIDES)
         if path[0] not in overrides:
             continue
         if _holds(overrides, ended[0]):

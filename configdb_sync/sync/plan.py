@@ -14,6 +14,7 @@ from configdb_sync.jsonvalues import canonical
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.idle import IdleOverride
+from configdb_sync.sync.orphans import Orphan
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
@@ -86,11 +87,15 @@ class EnvironmentChange:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do. Its digest covers files, ConfigDB's documents and what is intended; no time, no run."""
+    """What a run would do. Its digest covers files, ConfigDB's documents and what is intended; no time, no run.
+
+    ``orphans``: overrides of nodes that aren't there any more; no run touches them.
+    """
 
     environment: int
     change: EnvironmentChange
     nodes: tuple[NodePlan, ...]
+    orphans: tuple[Orphan, ...] = ()
 
     def documents(self) -> Iterator[tuple[NodePlan, DocumentChange]]:
         """Yield every document that changes, with its node."""

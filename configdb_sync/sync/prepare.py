@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from configdb_sync.hiera import Rewrite, created
@@ -36,18 +36,19 @@ def prepare(document: DocumentWork) -> Prepared:
         then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
     old = {} if before is None or document.file is None else dict(before.kept)
     kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
+    hidden = confirmed(decision.hidden)
     done = Record(
         values=decision.meant.digest,
         files=(then,),
-        hidden=confirmed(decision.hidden),
+        hidden=hidden,
         kept=kept,
-        marks=_marks(document),
+        marks=_marks(document, hidden),
         created=not decision.meant.values
         and (decision.write is Write.CREATE or (decision.write is not Write.REMOVE and _was_created(document))),
         unsettled=decision.meant.ambiguous,
     )
     if not done.hidden:
-        done = replace(done, kept={}, marks={})
+        done = replace(done, kept={})
     pending = done
     if decision.write is not Write.NONE:
         # Killed before the file is written, the old text is still what brings the node's own back.
@@ -56,7 +57,7 @@ def prepare(document: DocumentWork) -> Prepared:
             files=(now, then),
             hidden=decision.hidden,
             kept=old | kept,
-            marks=_marks(document),
+            marks=_marks(document, decision.hidden),
             created=done.created or _was_created(document),
         )
     return Prepared(pending, done, None if rewrite is None else rewrite.raw)
@@ -77,9 +78,8 @@ def _was_created(document: DocumentWork) -> bool:
     return document.file is not None and document.record is not None and document.record.created
 
 
-def _marks(document: DocumentWork) -> Mapping[str, Json]:
+def _marks(document: DocumentWork, hidden: Collection[str]) -> Mapping[str, Json]:
     """The types of the node's own values under hidden keys: as remembered, else as they are before they are hidden."""
-    hidden = document.decision.hidden
     remembered = {} if document.record is None else document.record.marks
     found = {} if document.document is None else document.document.type_marks()
     return {key: mark for key, mark in {**found, **remembered}.items() if key in hidden}

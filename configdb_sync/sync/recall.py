@@ -18,7 +18,7 @@ def recall(own: Record | None, subject: Subject, stored: StoredNode) -> Record |
     file = None if subject.document is None else subject.document.values
     values = stored.values(subject.data_source) if digests.hidden else {}
     found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
-    return found if own is None else reconciled(own, digests, found)
+    return found if own is None else reconciled(own, digests, found, file)
 
 
 def changed_by_others(stored: str, meant: str, record: Record) -> bool:

@@ -20,7 +20,7 @@ from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0003", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0004", table="sync_schema")
 
 _RECORDS = sa.table(
     "records",

@@ -21,6 +21,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "writes": plan.writes,
         "configdb": _environment(plan.change),
         "nodes": [_node(node) for node in plan.nodes],
+        "orphans": [{"node": one.node, "data_sources": list(one.data_sources)} for one in plan.orphans],
         "exit": int(exit_of_plan(plan)),
     }
 

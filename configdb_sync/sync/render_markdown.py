@@ -13,6 +13,7 @@ from dataclasses import replace
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render_text import summary
 from configdb_sync.sync.report import NodeReport, Report
@@ -44,6 +45,7 @@ def plan_markdown(plan: Plan) -> Iterator[str]:
     )
     yield from _environment(plan.change)
     yield from _nodes(plan.nodes)
+    yield from _listed("Overrides left", orphan_lines(plan.orphans, plan.environment))
     yield from _rest(plan.nodes, plan.problems, plan.unsafe_digest)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, some
@@ -32,6 +33,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield from _rest(node)
     yield from _idle(idle)
     yield from _without_effect(plan.nodes)
+    if plan.orphans:
+        yield ""
+        yield "Overrides left:"
+        yield from (f"  {line}" for line in orphan_lines(plan.orphans, plan.environment))
     yield from _problems(plan.problems)
     yield ""
     if plan.unsafe_digest:

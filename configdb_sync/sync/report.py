@@ -43,7 +43,10 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. ``stopped``: what ended it before all nodes were worked on."""
+    """What a run did. ``stopped``: what ended it before all nodes were worked on.
+
+    ``change`` is what was made of the environment, ``lacked`` what was to be made (None: the same).
+    """
 
     run: str
     environment: int
@@ -54,6 +57,7 @@ class Report:
     stopped: ProductError | None = None
     not_attempted: tuple[str, ...] = ()
     stage: str | None = None
+    lacked: EnvironmentChange | None = None
 
     @property
     def uploads(self) -> int:
@@ -84,7 +88,8 @@ class Report:
     @property
     def plan_digest(self) -> str:
         """The digest that a plan of the same nodes, made just before, would have had."""
-        return Plan(self.environment, self.change, tuple(node.plan for node in self.nodes)).digest
+        lacked = self.change if self.lacked is None else self.lacked
+        return Plan(self.environment, lacked, tuple(node.plan for node in self.nodes)).digest
 
     @property
     def exit(self) -> Exit:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import ServerKind
 from configdb_sync.database import Database
 from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError, UnsafeError
 from configdb_sync.hiera import Reader
@@ -21,6 +22,8 @@ from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.expected import Expected, expected
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.orphans import Orphan, orphans
+from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.quiet import encode
@@ -82,6 +85,7 @@ class Run:
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
     pace: Pace | None = None
+    owners: Owners = field(default_factory=NoOwners)
     examiner: Callable[..., Examiner] = Examiner
     executor: Callable[..., Executor] = Executor
     statuses: Mapping[str, str] | None = None
@@ -92,7 +96,8 @@ class Run:
         Raises ``SettingsError`` if the nodes can't be listed, ``EnvironmentMismatchError`` if the environment has other
         levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
-        examiner, identities = self._begin(list(self.nodes.identities()))
+        there = list(self.nodes.identities())
+        examiner, identities = self._begin(list(there))
         plans: list[NodePlan] = []
 
         def planned(read: NodeRead | NodeError) -> NodePlan | None:
@@ -106,7 +111,14 @@ class Run:
             if outcome is not None:
                 plans.append(outcome)
         plans += [NodePlan(name, problems=(problem,)) for name, problem in self._unmatched(identities, plans)]
-        return Plan(self.options.environment, examiner.catalog.change, in_order(plans))
+        left = self._orphans(examiner, there)
+        return Plan(self.options.environment, examiner.catalog.change, in_order(plans), left)
+
+    def _orphans(self, examiner: Examiner, identities: list[str]) -> tuple[Orphan, ...]:
+        if not examiner.catalog.exists or self.client.server() is not ServerKind.EMBEDDED:
+            return ()
+        notes = self.client.overrides_of(self.options.environment)
+        return orphans(notes, self.options.levels[-1][0], identities)
 
     def sync(self, tally: Tally | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
         """Carry the run out and return what was done; ``tally`` tells the same meanwhile.
@@ -120,7 +132,9 @@ class Run:
         pace = self._pace
         allowed, wanted = self._agreed(approved)
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
-        tally.begins(identities, lambda: examiner.catalog.change)
+        tally.begins(identities, lambda: examiner.catalog.made, lambda: examiner.catalog.change)
+        examiner.catalog.register()
+        self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
         executor = self.executor(
             self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
@@ -174,7 +188,7 @@ class Run:
     ) -> tuple[Examiner, list[str]]:
         if self.options.nodes and set(self.options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in self.options.nodes]
-        catalog = Catalog(self.client, self.options)
+        catalog = Catalog(self.client, self.options, self.owners)
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))

@@ -1,4 +1,4 @@
-"""The tables of runs in the product's own database, as queries name them (made by migration 0002)."""
+"""The tables of runs and versions in the product's own database, as queries name them (migrations 0002 and 0004)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ WITHHELD = sa.table(
     sa.column("approved", sa.Double),
     sa.column("changes", sa.LargeBinary),
 )
+
+VERSIONS = sa.table(
+    "document_versions",
+    *(sa.column(name, sa.Text) for name in ("server", "level", "data_source", "kind")),
+    *(sa.column(name, sa.Text) for name in ("author", "run", "comment", "digest", "content")),
+    sa.column("environment", sa.BigInteger),
+    sa.column("number", sa.Integer),
+    sa.column("time", sa.Double),
+)
+
+BLOBS = sa.table("document_blobs", sa.column("address", sa.Text), sa.column("body", sa.LargeBinary))
 
 
 def now_of(connection: Connection, clock: Clock) -> float:

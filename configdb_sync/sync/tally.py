@@ -21,15 +21,18 @@ class Tally:
         self._clock = clock
         self._started, self._began = clock.now(), clock.monotonic()
         self._identities: tuple[str, ...] = ()
-        self._change: Callable[[], EnvironmentChange] = lambda: EnvironmentChange(False, "", ())
+        self._made: Callable[[], EnvironmentChange] = lambda: EnvironmentChange(False, "", ())
+        self._lacked = self._made
         self._attempted: set[str] = set()
         self._reports: list[NodeReport] = []
         self._stopped: ProductError | None = None
         self._lock = threading.Lock()
 
-    def begins(self, identities: Sequence[str], change: Callable[[], EnvironmentChange]) -> None:
-        """Take note of the nodes to work on; ``change`` tells what the environment lacked, when asked."""
-        self._identities, self._change = tuple(identities), change
+    def begins(
+        self, identities: Sequence[str], made: Callable[[], EnvironmentChange], lacked: Callable[[], EnvironmentChange]
+    ) -> None:
+        """Take note of the nodes to work on; ``made`` and ``lacked`` tell what of the environment was, when asked."""
+        self._identities, self._made, self._lacked = tuple(identities), made, lacked
 
     def done(self, identity: str, report: NodeReport | None) -> None:
         """Take note of a node that was worked on, or (None) that the run turned out not to be asked for."""
@@ -63,9 +66,10 @@ class Tally:
             environment=self._environment,
             started=self._started,
             seconds=self._clock.monotonic() - self._began,
-            change=self._change(),
+            change=self._made(),
             nodes=tuple(reports),
             stopped=self._stopped,
             not_attempted=tuple(left) if self._stopped else (),
             stage=self._stage,
+            lacked=self._lacked(),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.calls import Caller
-from configdb_sync.configdb.changes import Place
+from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError, LostError
 from configdb_sync.configdb.retry import RetryPolicy
@@ -54,13 +54,13 @@ def test_twenty_writers_of_one_document_lose_nothing(embedded: ConfigDBClient, p
     assert faults == []
     expected: dict[str, Any] = {f"top{number}": number for number in range(20)}
     expected["block"] = {"root": 1, **{f"k{number}": number for number in range(20)}}
-    assert changes.read(embedded, place, changes.OVERRIDES) == expected
+    assert changes.read(embedded, place, OVERRIDES) == expected
 
 
 def test_a_block_begins_with_what_is_above(embedded: ConfigDBClient, place: Place) -> None:
     """A value below a top-level key that the level hasn't: the others of the block stay as they are seen there."""
     changes.set_value(embedded, place, ("block", "mine"), 2)
-    assert changes.read(embedded, place, changes.VALUES) == {"block": {"root": 1, "mine": 2}}
+    assert changes.read(embedded, place, VALUES) == {"block": {"root": 1, "mine": 2}}
 
 
 def test_freeing_gives_back_what_is_above(embedded: ConfigDBClient, place: Place) -> None:

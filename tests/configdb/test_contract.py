@@ -296,3 +296,31 @@ def test_a_write_against_an_etag(client: ConfigDBClient, made: tuple[int, dict[s
     with pytest.raises(PreconditionError):
         client.put_overrides(env, NODE, sources["globals"], {"a": 3}, if_match=etag)
     assert client.overrides(env, NODE, sources["globals"]) == {"a": 2}
+
+
+def test_a_definition_is_moved_and_its_values_stay(client: ConfigDBClient, made: tuple[int, dict[str, int]]) -> None:
+    """T7: values hang on the id; 0.1.0 refuses clearly, and nothing is changed."""
+    env, ids = made
+    number = ids["globals"]
+    other = client.create_component(f"other-{env}", [])
+    client.put_values(env, NODE, number, {"a": 1})
+    if client.server() is LEGACY:
+        with pytest.raises(UnsupportedError, match=r"tuning-box 0\.1\.0"):
+            client.move_definition(number, other.id)
+        with pytest.raises(UnsupportedError, match=r"tuning-box 0\.1\.0"):
+            client.delete_definition(number)
+        return
+    environment = client.environment(env)
+    assert environment is not None
+    client.attach_component(environment, other.id)
+    for _ in range(2):
+        client.move_definition(number, other.id)
+    placed = {one.id: [each.id for each in one.definitions] for one in client.components()}
+    assert placed[other.id] == [number]
+    assert client.values(env, NODE, number) == {"a": 1}
+    assert {one.id for one in client.environments()} >= {env}
+    with pytest.raises(MissingError):
+        client.move_definition(10**9, other.id)
+    for _ in range(2):
+        client.delete_definition(number)
+    assert all(number not in listed for listed in ([d.id for d in one.definitions] for one in client.components()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.exits import Exit
 from tests.support.product import Product, contents
@@ -35,7 +37,29 @@ def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Pat
     assert result.code == Exit.ENVIRONMENT
     assert "use --env 5" in result.out
     assert product.changing() == []
+    assert "created" not in result.out
     assert product("get", "--env", 6, "-r", "astute").code == Exit.CONFIGDB
+
+
+def test_what_could_not_be_made_is_not_reported_as_made(product: Product, trees: Path) -> None:
+    product.fault = lambda request: Answer(400, {}, b"") if request.method == "POST" else None
+    digest = product("plan", "--env", 5, "--from", trees, "--format", "json").json["digest"]
+    result = product("sync", "--env", 5, "--from", trees, "--format", "json")
+    assert result.json["configdb"] | {"component": ""} == {
+        "creates_environment": False,
+        "component": "",
+        "adds_data_sources": [],
+    }
+    assert result.json["digest"] == digest
+    assert "created" not in product("sync", "--env", 5, "--from", trees).out
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63, 10**30])
+def test_a_number_that_no_environment_has_is_refused(product: Product, trees: Path, number: int) -> None:
+    for command in (("plan", "--from", trees), ("sync", "--from", trees), ("get", "-r", "astute"), ("runs",)):
+        result = product(*command, "--env", number)
+        assert result.code == Exit.USAGE
+        assert "--env" in result.err
 
 
 def test_one_node_of_another_environment_fails_alone(product: Product, trees: Path) -> None:
@@ -90,6 +114,7 @@ def test_a_broken_base_file_is_an_error_for_its_node_alone(product: Product, tre
 
 
 def test_a_node_without_base_file_and_one_that_is_not_there(product: Product, trees: Path) -> None:
+    """U22: some nodes, by id or FQDN."""
     (trees / "node-2/etc/hiera/astute.yaml").unlink()
     code, text = sync(product, trees, "--node", "2,node-1.example.com,9")
     assert code == Exit.PARTIAL
@@ -238,6 +263,7 @@ def test_a_file_is_made_for_an_override_and_taken_away_with_it(product: Product,
 
 
 def test_a_file_that_no_data_source_declares_is_reported(product: Product, tmp_path: Path) -> None:
+    """S13: and a declared one that no node has is normal (U7)."""
     trees = tmp_path / "trees"
     make_node(trees, "1", extra="a: 1\n")
     code, text = sync(product, trees)
@@ -245,6 +271,24 @@ def test_a_file_that_no_data_source_declares_is_reported(product: Product, tmp_p
     assert "not a data source, left alone: extra.yaml" in text
     assert sync(product, trees, "--data-sources", "extra")[0] == Exit.OK
     assert product("get", "--env", 5, "-r", "extra", "--level", "nodes=1", "--key", "a").out == "1\n"
+
+
+def test_a_data_source_that_configdb_lacks_is_made_and_a_key_taken_away_there_vanishes(
+    product: Product, trees: Path
+) -> None:
+    """W06: nothing that is missing upstream stops the rest, and nothing that went there stays on a node."""
+    assert sync(product, trees)[0] == Exit.OK
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "added")
+    assert product("override", *where, "--type", "int", "--value", "1").code == 0
+    make_node(trees, "4", plugins__ldap="ldap: {enabled: true}\n")
+    assert sync(product, trees)[0] == Exit.OK
+    assert "added: 1" in (trees / "node-2/etc/hiera/globals.yaml").read_text()
+    assert (
+        product("get", "--env", 5, "-r", "plugins/ldap", "--level", "nodes=4", "--key", "ldap.enabled").out == "true\n"
+    )
+    assert product("rm-override", *where).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
 
 
 def test_environment_with_other_levels_refuses_the_whole_run(product: Product, trees: Path) -> None:
@@ -259,8 +303,21 @@ def test_environment_with_other_levels_refuses_the_whole_run(product: Product, t
 
 
 def test_levels_that_the_environment_lacks_are_added(product: Product, trees: Path) -> None:
-    assert sync(product, trees)[0] == Exit.OK
-    assert sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")[0] == Exit.OK
+    product.state.mkdir(mode=0o700)
+    with connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite") as client:
+        client.create_environment(5, [], ["cluster"])
+        assert sync(product, trees, "--levels", "cluster=%{deployment_id},nodes=%{uid}")[0] == Exit.OK
+        found = client.environment(5)
+    assert found is not None
+    assert found.levels == ("cluster", "nodes")
+
+
+def test_two_nodes_are_never_one_document(product: Product, trees: Path) -> None:
+    """A document belongs to its innermost level's value: nodes that share it would overwrite each other's."""
+    code, text = sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")
+    assert code == Exit.PARTIAL
+    assert text.count("both would be one document") == 2
+    assert "nodes=%{uid}" in text
 
 
 def lose_records(product: Product) -> None:
@@ -321,6 +378,44 @@ def test_an_old_backup_of_the_records_freezes_nothing(product: Product, trees: P
     assert product("get", *where, "--values").out == "true\n"
     assert product("rm-override", *where).code == 0
     assert sync(product, trees)[0] == Exit.OK
+    assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
+
+
+def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path) -> None:
+    """U13: the run after it has nothing to send, not even to ConfigDB's records."""
+    trees = tmp_path / "trees"
+    path = make_node(trees, "1", globals="since: 2016-03-01\nkeep: 1\n") / "globals.yaml"
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=1")
+    assert sync(product, trees)[0] == Exit.OK
+    for key in ("since", "keep"):
+        assert product("override", *where, "--key", key, "--type", "int", "--value", 7).code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("rm-override", *where, "--key", "since").code == 0
+    assert sync(product, trees)[0] == Exit.OK
+    assert path.read_text() == "since: 2016-03-01\nkeep: 7\n"
+    product.changing()
+    assert sync(product, trees)[0] == Exit.OK
+    assert product.changing() == []
+
+
+def test_a_second_copy_of_a_nodes_files_freezes_nothing(product: Product, trees: Path, tmp_path: Path) -> None:
+    """U18: the last run saw the other copy, without the override; this one still shows it."""
+    other = shutil.copytree(trees, tmp_path / "other", symlinks=True)
+    where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    for place in (trees, other):
+        assert sync(product, place)[0] == Exit.OK
+    assert product("rm-override", *where).code == 0
+    assert sync(product, other)[0] == Exit.OK
+    code, text = sync(product, trees)
+    assert code == Exit.PARTIAL
+    assert "'use_syslog'" in text
+    assert product("get", *where, "--values").out == "true\n"
+    assert sync(product, trees, "--accept-configdb")[0] == Exit.OK
+    for place in (trees, other):
+        assert sync(product, place)[0] == Exit.OK
+        assert contents(place)["node-2/etc/hiera/globals.yaml"] == contents(other)["node-2/etc/hiera/globals.yaml"]
     assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
 
 

@@ -89,6 +89,9 @@ def test_a_replaced_nodes_overrides_are_taken_over(product: Product, trees: Path
     shutil.rmtree(trees / "node-2")
     make_node(trees, "7")
     assert product(*sync).code == 0
+    plan = product("plan", "--env", 5, "--from", trees)
+    assert "node 2, which isn't here: globals" in plan.out
+    assert "--copy-from 2" in plan.out
     assert product("override", *where, "--level", "nodes=7", "--copy-from", "2").code == 0
     assert product(*sync).code == 0
     assert "use_syslog: false" in (trees / "node-7/etc/hiera/globals.yaml").read_text()

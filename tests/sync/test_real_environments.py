@@ -86,6 +86,7 @@ def test_plan_changes_nothing(number: int, environment: Callable[[int], Path], p
 def test_an_override_reaches_its_file_alone_and_goes_without_a_trace(
     number: int, environment: Callable[[int], Path], product: Product
 ) -> None:
+    """S08: of all keys the one that is overridden changes, and no other byte that isn't in its block."""
     root = environment(number)
     first = product("sync", "--env", number, "--from", root, "--format", "json")
     names = data_sources(first.json)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from werkzeug.datastructures import Headers
 
 from configdb_sync.configdb.server.refusals import refuse
-
-_TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
-_LONGEST = 4096
-
-
-@dataclass(frozen=True)
-class Tags:
-    """One header: ``any`` is ``*``; ``strong`` and ``weak`` hold opaque tags without quotes."""
-
-    any: bool = False
-    strong: frozenset[str] = frozenset()
-    weak: frozenset[str] = frozenset()
+from configdb_sync.entity_tags import Tags, read_tags
 
 
 @dataclass(frozen=True)
@@ -57,29 +45,7 @@ def read_conditions(headers: Headers) -> Conditions:
 
 
 def _tags(name: str, text: str) -> Tags:
-    if len(text) > _LONGEST:
-        raise refuse(400, f"{name} is longer than {_LONGEST} characters")
-    text = text.strip(" \t")
-    if text == "*":
-        return Tags(any=True)
-    strong: set[str] = set()
-    weak: set[str] = set()
-    due = True
-    place = 0
-    while place < len(text):
-        character = text[place]
-        found = _TAG.match(text, place) if due else None
-        if character in " \t":
-            place += 1
-        elif character == ",":
-            due = True
-            place += 1
-        elif found:
-            (weak if found[1] else strong).add(found[2])
-            due = False
-            place = found.end()
-        else:
-            raise refuse(400, f"{name} is malformed at character {place + 1}")
-    if not strong and not weak:
-        raise refuse(400, f"{name} names no entity tag")
-    return Tags(strong=frozenset(strong), weak=frozenset(weak))
+    try:
+        return read_tags(name, text)
+    except ValueError as error:
+        raise refuse(400, str(error)) from None

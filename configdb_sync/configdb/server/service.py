@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
-import logging
-import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gunicorn.app.base import BaseApplication
+from typing import Any
 
 from configdb_sync.configdb.server.access import Access, OpenAccess
-from configdb_sync.configdb.server.app import Application, create_app
+from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
 from configdb_sync.configdb.server.keystone import Guard, guarded
 from configdb_sync.configdb.server.opening import open_configdb
-from configdb_sync.errors import SettingsError
+from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
-
-log = logging.getLogger(__name__)
-
-_STOP_SECONDS = 10
-
-
-@dataclass(frozen=True)
-class Listen:
-    """Where to listen; port 0 has the system choose one."""
-
-    host: str
-    port: int
-
-    @property
-    def loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def address(self, port: int | None = None) -> str:
-        """Return host and port as a URL has them."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port if port is None else port}"
+__all__ = ["Listen", "Service", "check", "read_listen", "serve"]
 
 
 @dataclass(frozen=True)
@@ -65,40 +31,15 @@ class Service:
     threads: int = 4
     limits: Limits = field(default_factory=Limits)
 
-
-def read_listen(text: str) -> Listen:
-    """Return ``HOST:PORT`` (``[::1]:8082`` for IPv6). Raises ``SettingsError``."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not (host and colon and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise SettingsError(
-            f"--listen {text!r} is no HOST:PORT", way_out="for example 127.0.0.1:8082, or [::1]:8082; port 0 takes any"
-        )
-    return Listen(host, int(port))
+    @property
+    def transport(self) -> Transport:
+        """How it is reached."""
+        return Transport(self.certificate, self.key, self.behind_proxy, self.workers, self.threads)
 
 
 def check(service: Service) -> None:
     """Raise ``SettingsError`` if the server would be open to whom it must not: it holds every password of a cloud."""
-    if (service.certificate is None) != (service.key is None):
-        raise SettingsError("TLS needs both a certificate and a key", way_out="give --tls-cert and --tls-key")
-    if isinstance(service.access, OpenAccess) and (not service.listen.loopback or service.behind_proxy):
-        raise SettingsError(
-            f"--auth none would give every password to whoever reaches {service.listen.address()}",
-            way_out="use --auth token, or listen on 127.0.0.1 without a proxy",
-        )
-    if not service.listen.loopback and service.certificate is None and not service.behind_proxy:
-        raise SettingsError(
-            f"passwords would cross the network in clear at {service.listen.address()}",
-            way_out="give --tls-cert and --tls-key, or --behind-proxy if a proxy does TLS, or listen on 127.0.0.1",
-        )
-    if service.certificate is not None and service.key is not None:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(service.certificate, service.key, password=_none)
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"the certificate {service.certificate} and its key can't be used: {error}") from None
+    check_reach(service.listen, service.transport, unguarded=isinstance(service.access, OpenAccess))
 
 
 def serve(service: Service, announce: Callable[[str], None]) -> None:
@@ -108,76 +49,17 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     listens.
     """
     check(service)
-    _bindable(service.listen)
+    check_bindable(service.listen)
     open_configdb(service.database_url, connections=1).close()  # connections don't outlive a fork
-    _Gunicorn(service, announce).run()
 
-
-class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    def __init__(self, service: Service, announce: Callable[[str], None]) -> None:
-        self._service = service
-        self._announce = announce
-        self._application: Application | None = None  # a worker's own
-        super().__init__()
-
-    def load_config(self) -> None:
-        service = self._service
-        settings: dict[str, Any] = {
-            "bind": service.listen.address(),
-            "worker_class": "gthread",
-            "workers": service.workers,
-            "threads": service.threads,
-            "limit_request_line": 8190,
-            "limit_request_fields": 64,
-            "keepalive": 75,
-            "graceful_timeout": _STOP_SECONDS,
-            "loglevel": "warning",
-            "proc_name": "configdb",
-            "umask": 0o077,
-            "when_ready": self._ready,
-            "worker_exit": self._done,
-        }
-        if service.certificate is not None:
-            settings.update(certfile=str(service.certificate), keyfile=str(service.key))
-        # Newer releases open a control socket in the user's home, and there may be none.
-        if "control_socket_disable" in self.cfg.settings:
-            settings["control_socket_disable"] = True
-        for name, value in settings.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> WSGIApplication:
-        service = self._service
+    def make(_ports: list[int]) -> tuple[Any, Any]:
         access = service.access.access if isinstance(service.access, Guard) else service.access
-        self._application = application = create_app(
+        application = create_app(
             service.database_url, access=access, limits=service.limits, connections=service.threads
         )
-        return guarded(application, service.access) if isinstance(service.access, Guard) else application
+        return application, guarded(application, service.access) if isinstance(service.access, Guard) else application
 
-    def _done(self, _arbiter: Any, _worker: Any) -> None:
-        if self._application is not None:
-            self._application.close()
+    def ready(ports: list[int]) -> None:
+        announce(f"{service.transport.scheme}://{service.listen.address(ports[0])}")
 
-    def _ready(self, arbiter: Any) -> None:
-        scheme = "http" if self._service.certificate is None else "https"
-        port = arbiter.LISTENERS[0].sock.getsockname()[1]
-        self._announce(f"{scheme}://{self._service.listen.address(port)}")
-
-
-def _bindable(listen: Listen) -> None:
-    # gunicorn would try five times and end with a log line; asked here, it is an error that names the address.
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        raise SettingsError(
-            f"{listen.address()} can't be listened on: {error.strerror}", way_out="choose another --listen"
-        ) from None
-
-
-def _none() -> bytes:
-    # An encrypted key would otherwise stop at a prompt on the terminal.
-    return b""
+    Gunicorn("configdb", [service.listen], service.transport, make, ready=ready).run()

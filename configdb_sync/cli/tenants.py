@@ -1,0 +1,168 @@
+"""``configdb-sync tenants``: the tenant admin API, and its calls for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from configdb_sync.cli.options import CONNECTION, Session, settings_options
+from configdb_sync.cli.tenant_commands import COMMANDS
+from configdb_sync.cli.tokens import read_token
+from configdb_sync.clock import SystemClock
+from configdb_sync.sync.records import open_records
+from configdb_sync.tenants.access import Access, OpenAccess, TenantTokenAccess, TokenAccess
+from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.registry import Registry
+
+
+@click.group(commands=COMMANDS)
+def tenants() -> None:
+    """Tenants: who owns which environment and data source."""
+
+
+@tenants.command()
+@settings_options(*CONNECTION)
+@click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
+@click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
+@click.option(
+    "--auth",
+    type=click.Choice(["token", "keystone", "none"]),
+    default="token",
+    show_default=True,
+    help="Who may call: whoever has the token, users of Keystone (OS_* is this service's own login), or anyone on"
+    " loopback.",
+)
+@click.option("--admin-role", default="admin", show_default=True, metavar="ROLE", help="Keystone's, for operators.")
+@click.option(
+    "--public-cloud", metavar="NAME", help="Another login (of clouds.yaml) to check the public endpoint's tokens with."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="Holds the admin token, mode 0600. Default: made in the state folder.",
+)
+@click.option("--retention", type=click.FloatRange(0), default=30, show_default=True, metavar="DAYS", help="Recovery.")
+@click.option("--listed", type=click.IntRange(0), default=100, show_default=True, help="Longest list of a move action.")
+@click.option(
+    "--drivers",
+    default=",".join(DEFAULT),
+    show_default=True,
+    metavar="LIST",
+    help="Status drivers in the order in which they are asked; none for none.",
+)
+@click.option("--max-age", type=click.FloatRange(0), default=10, show_default=True, help="Seconds a status holds.")
+@click.option(
+    "--usage-log",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Append a line of JSON for each request, with its tenant, to be summed for charge-back.",
+)
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
+@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Threads of each process.")
+def serve(
+    session: Session,
+    *,
+    admin: str,
+    public: str | None,
+    auth: str,
+    admin_role: str,
+    public_cloud: str | None,
+    token_file: Path | None,
+    retention: float,
+    listed: int,
+    drivers: str,
+    max_age: float,
+    usage_log: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    workers: int,
+    threads: int,
+) -> None:
+    """Serve the admin API until SIGTERM or Ctrl-C."""
+    # Late, so that the other commands needn't load the server.
+    from configdb_sync.serving import Transport, read_listen
+    from configdb_sync.tenants import service
+    from configdb_sync.tenants.chain import Chain
+    from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
+    from configdb_sync.tenants.drivers import Surroundings, load
+    from configdb_sync.tenants.following import Connected
+
+    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud)
+    for made in (accesses.admin, accesses.public):
+        made()  # what is wrong with a login is said before anything listens
+
+    def announce(urls: list[str]) -> None:
+        click.echo(f"the tenant admin API listens on {urls[0]}")
+        if auth == "token":
+            click.echo(f"its token is in {accesses.token_path}")
+        for url in urls[1:]:
+            click.echo(f"the public endpoint listens on {url}")
+
+    named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
+
+    def pull(registry: Registry, client: Connected) -> Pull:
+        around = Surroundings(registry.database, client, SystemClock())
+        return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
+
+    open_records(session.database).close()  # what the runs recorded is asked for
+    told = service.Service(
+        admin=read_listen(admin, "--admin"),
+        access=accesses.admin,
+        database_url=session.database,
+        unguarded=auth == "none",
+        public=None if public is None else read_listen(public, "--public"),
+        public_access=accesses.public,
+        transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
+        limits=Limits(retention=int(retention * DAY)),
+        listed=listed,
+        connect=session.client,
+        usage_log=usage_log,
+        pull=pull,
+    )
+    service.serve(told, announce)
+
+
+@dataclass(frozen=True)
+class _Accesses:
+    """Who may call the two endpoints, each by its own means; made anew in each process."""
+
+    session: Session
+    auth: str
+    token_file: Path | None
+    admin_role: str
+    public_cloud: str | None
+
+    @property
+    def token_path(self) -> Path:
+        return self.token_file or self.session.state.tenants_token_file
+
+    def admin(self) -> Access:
+        if self.auth == "keystone":
+            return _keystone(os.environ, self.admin_role, "configdb-sync-tenants-admin")
+        if self.auth == "none":
+            return OpenAccess()
+        return TokenAccess(read_token(self.token_file) if self.token_file else self.session.state.tenants_token())
+
+    def public(self) -> Access:
+        if self.auth != "keystone":
+            return TenantTokenAccess(self.session.state.tenants_public_key())
+        environ: Mapping[str, str] = os.environ
+        if self.public_cloud is not None:
+            kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+            environ = {**kept, "OS_CLOUD": self.public_cloud}
+        return _keystone(environ, None, "configdb-sync-tenants-public")
+
+
+def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
+    from configdb_sync.configdb import clouds
+    from configdb_sync.tenants.keystone import KeystoneAccess
+
+    return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)

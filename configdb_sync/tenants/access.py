@@ -1,0 +1,76 @@
+"""Who may call (T12): a generated token in ``X-Auth-Token``; other ways put their own class here."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.requests import Caller, Environ
+
+
+class Access(Protocol):
+    """A way to tell who sends a request."""
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return who calls. Raises ``TenantRefusal`` 401, 403."""
+
+
+@dataclass(frozen=True)
+class OpenAccess:
+    """Anyone, as an operator: on loopback where the user asked for it."""
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return an operator without a name."""
+        del environ, place
+        return Caller("anonymous", admin=True)
+
+
+@dataclass(frozen=True)
+class TokenAccess:
+    """Whoever has the one token is an operator."""
+
+    token: str = field(repr=False)
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return the operator."""
+        del place
+        _check(environ, self.token)
+        return Caller("token", admin=True)
+
+
+@dataclass(frozen=True)
+class TenantTokenAccess:
+    """Whoever has a tenant's own token may read that tenant; tokens follow from one key and the tenant's ID."""
+
+    key: bytes = field(repr=False)
+
+    def token(self, tenant: str) -> str:
+        """Return a tenant's token."""
+        return hmac.new(self.key, tenant.encode("utf-8"), "sha256").hexdigest()
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return the tenant's user."""
+        if place is None:
+            raise unauthorized("a token is for one tenant's URLs")
+        _check(environ, self.token(place.tenant))
+        return Caller("token", admin=False, tenant=place.tenant)
+
+
+def _check(environ: Environ, token: str) -> None:
+    given = environ.get("HTTP_X_AUTH_TOKEN")
+    scheme, _, bearer = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
+    if given is None and scheme.lower() == "bearer":
+        given = bearer.strip()
+    if not given:
+        raise unauthorized("no token was given: send it as X-Auth-Token")
+    # In bytes, since compare_digest takes no text beyond ASCII; the time tells nothing of the token.
+    if not hmac.compare_digest(str(given).encode("latin-1", "replace"), token.encode("utf-8")):
+        raise unauthorized("the token is not the one that is asked for here")
+
+
+def unauthorized(what: str) -> TenantRefusal:
+    """Return the 401 to raise."""
+    return refuse(401, what, ("WWW-Authenticate", 'Bearer realm="tenants"'))

@@ -1,0 +1,182 @@
+"""The WSGI application of an endpoint: reads the raw target, lets the caller in, answers in one shape."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from configdb_sync.clock import Clock, new_run_id
+from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
+from configdb_sync.tenants.access import Access
+from configdb_sync.tenants.answers import Answer, refused
+from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.paths import Kind, Route, route
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.requests import Caller, Request, target_of
+from configdb_sync.tenants.rows import Tenant, find_tenant
+from configdb_sync.tenants.views import moment
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+log = logging.getLogger(__name__)
+usage = logging.getLogger("configdb_sync.tenants.usage")
+
+Handler = Callable[[Context, Request], Answer]
+
+
+def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler:
+    def handle(context: Context, request: Request) -> Answer:
+        return handler(context, request, context.registry.tenant(request.place.tenant))
+
+    return handle
+
+
+_TENANT: dict[str, Handler] = {
+    "GET": tenant_calls.show_tenant,
+    "PUT": tenant_calls.put_tenant,
+    "DELETE": tenant_calls.delete_tenant,
+}
+
+_ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
+
+_TABLE: dict[Kind, dict[str, Handler]] = {
+    Kind.TENANTS: {"GET": resource_calls.list_tenants},
+    Kind.PLACE: {"GET": resource_calls.show_place, "PUT": document_calls.put_overrides},
+    Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
+    Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
+    Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
+    Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
+    Kind.AUDIT: {"GET": resource_calls.show_audit},
+}
+
+_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES})
+"""What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
+
+_OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
+_NOBODY = Caller("nobody", admin=False)
+
+_DOCUMENTS: dict[str, dict[str, Handler]] = {
+    "audit": {"GET": resource_calls.show_audit},
+    "healthz": {"GET": documents.show_health},
+    "openapi.json": {"GET": documents.show_openapi},
+    "application.wadl": {"GET": documents.show_wadl},
+}
+
+
+def methods_of(asked: Route) -> dict[str, Handler]:
+    """Return the handlers of a URL by method. Raises ``TenantRefusal`` 404."""
+    if asked.kind is Kind.DOCUMENT:
+        found = _DOCUMENTS.get(asked.document)
+        if found is None:
+            raise refuse(404, "there is nothing at this URL")
+        return found
+    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.environment is None:
+        return _TENANT
+    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is None:
+        return _ENVIRONMENT
+    return _TABLE[asked.kind]
+
+
+def public_methods_of(asked: Route) -> dict[str, Handler]:
+    """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
+    if asked.kind not in _PUBLIC and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
+        raise refuse(404, "there is nothing at this URL")
+    return {"GET": methods_of(asked)["GET"]}
+
+
+class Application:
+    """One endpoint as a WSGI callable; thread-safe; all its state is in the database."""
+
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        clock: Clock,
+        new_id: Callable[[], str] = new_run_id,
+        *,
+        public: bool = False,
+    ) -> None:
+        """``public``: only reading, and only the caller's own tenant (T12)."""
+        self.context = context
+        self._public = public
+        self._access = access
+        self._clock = clock
+        self._new_id = new_id
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        identity, method = self._new_id(), environ["REQUEST_METHOD"]
+        began = self._clock.monotonic()
+        asked: list[Route] = []
+        answer = self._answer(environ, method, identity, asked)
+        headers, body = answer.started(identity, head=method == "HEAD")
+        start_response(answer.reason, headers)
+        self._note(asked, method, identity, answer, self._clock.monotonic() - began)
+        return body
+
+    def close(self) -> None:
+        """Give the database's connections back."""
+        self.context.registry.close()
+
+    def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
+        try:
+            target = target_of(environ)
+            found = route(target.segments)
+            asked.append(found)
+            if found.kind is Kind.DOCUMENT and found.document in _OPEN:
+                caller = _NOBODY
+            else:
+                caller = self._admitted(self._access.caller(environ, found.place), found)
+            methods = public_methods_of(found) if self._public else methods_of(found)
+            handler = methods.get("GET" if method == "HEAD" else method)
+            if handler is None:
+                allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
+                raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
+            now = self._clock.now()
+            time = int(now.timestamp()) * 1_000_000 + now.microsecond
+            return handler(self.context, Request(environ, method, found, target.query, caller, identity, time))
+        except TenantRefusal as refusal:
+            if refusal.status >= 500:
+                log.warning("%s: %s", identity, refusal.what, exc_info=refusal.__cause__)
+            return refused(refusal, identity)
+        except Exception:
+            log.exception("%s: a fault of the service's own", identity)
+            return refused(refuse(500, "the service failed; its log tells more"), identity)
+
+    def _admitted(self, caller: Caller, asked: Route) -> Caller:
+        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+        if not self._public:
+            if not caller.admin:
+                raise refuse(403, "this endpoint is for operators")
+            return caller
+        if asked.place is None:
+            return replace(caller, admin=False)
+        tenant = asked.place.tenant
+        if caller.tenant is None:
+            found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
+            project = tenant if found is None else found.project
+            if caller.project is None or caller.project != project:
+                raise refuse(403, "this is not a tenant of the token's project")
+        return replace(caller, admin=False)
+
+    def _note(self, asked: list[Route], method: str, identity: str, answer: Answer, seconds: float) -> None:
+        """Write the usage record of a request (T14): it always names the tenant that the URL names."""
+        if not usage.isEnabledFor(logging.INFO):
+            return
+        place = asked[0].place if asked else None
+        record: dict[str, Any] = {
+            "time": moment(int(self._clock.now().timestamp() * 1_000_000)),
+            "request_id": identity,
+            "tenant": None if place is None else place.tenant,
+            "path": None if place is None else place.path,
+            "kind": asked[0].kind.value if asked else None,
+            "method": method[:20],
+            "status": answer.status,
+            "bytes": len(answer.body),
+            "seconds": round(seconds, 6),
+        }
+        usage.info("%s", json.dumps(record))

@@ -1,0 +1,166 @@
+"""The chain of status drivers (S6, S7): asked on GET, not too often, within a deadline; what differs is stored."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from typing import Any
+
+import sqlalchemy as sa
+
+from configdb_sync.clock import Clock
+from configdb_sync.errors import ConfigDBError
+from configdb_sync.tenants import listing, owning, schema
+from configdb_sync.tenants.drivers import StatusContext, StatusDriver
+from configdb_sync.tenants.following import change_now
+from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
+from configdb_sync.tenants.status import cut
+
+log = logging.getLogger(__name__)
+
+MOST = 500
+"""Data sources that one GET of an environment or tenant asks for; the rest is told by who pushes."""
+BREAK = 30.0
+"""Seconds for which a driver that failed or hung isn't asked."""
+_THREADS = 4
+_REMEMBERED = 100_000
+
+
+class Chain:
+    """Asks the drivers in order. Safe for several threads. ``max_age``: seconds in which the same isn't asked again."""
+
+    asks = True
+
+    def __init__(self, registry: Registry, drivers: Mapping[str, StatusDriver], clock: Clock, max_age: float) -> None:
+        self._registry = registry
+        self._drivers = drivers
+        self._clock = clock
+        self._max_age = max_age
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="status")
+        self._busy = threading.Semaphore(_THREADS)
+        self._lock = threading.Lock()
+        self._asked: dict[Place, tuple[float, bool]] = {}
+        self._open: dict[str, float] = {}
+        self.failures: Counter[str] = Counter()
+
+    def refresh(self, place: Place) -> bool:
+        """Bring the stored status of a place up to date; return False if ConfigDB couldn't be asked.
+
+        Nothing is raised: what fails is logged and counted, and the stored status holds (S7).
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            known = self._asked.get(place)
+            if known is not None and now - known[0] < self._max_age:
+                return known[1]
+            if len(self._asked) >= _REMEMBERED:
+                self._asked.clear()
+            # Noted before, so that of many GETs at once one asks.
+            self._asked[place] = (now, True if known is None else known[1])
+        fresh = True
+        try:
+            fresh = self._refresh(place)
+        except TenantRefusal:
+            pass  # it is gone; the GET itself says so
+        except Exception:
+            log.exception("the status of %s couldn't be brought up to date", place.path or "a tenant")
+            self.failures["chain"] += 1
+        with self._lock:
+            self._asked[place] = (now, fresh)
+        return fresh
+
+    def _refresh(self, place: Place) -> bool:
+        for driver in self._drivers.values():
+            driver.begin()
+        if place.environment is None:
+            tenant = self._registry.tenant(place.tenant)
+            page = self._registry.read(lambda one: listing.all_resources(one, tenant.number, None, MOST))
+            fresh = self._sources(place, page.items)
+            return self._whole(place, self._registry.tenant(place.tenant), "tenant") and fresh
+        _, found = self._registry.locate(place)
+        if not isinstance(found, Live):
+            return True
+        if found.resource is not None:
+            return self._sources(place, [found.resource])
+        number = found.holding.number
+        page = self._registry.read(lambda one: listing.resources(one, number, None, MOST))
+        fresh = self._sources(place, page.items)
+        _, found = self._registry.locate(place)
+        return not isinstance(found, Live) or (self._whole(place, found.holding, "environment") and fresh)
+
+    def _sources(self, place: Place, sources: Any) -> bool:
+        fresh = True
+        changed: dict[int, dict[str, tuple[Resource, StatusContext]]] = {}
+        for source in sources:
+            here = Place(place.tenant, source.environment, source.name)
+            before = StatusContext(here, source.status, source.details, source.definition, source.run)
+            after, asked = self._ask(before, "data_source")
+            fresh = fresh and asked
+            if (after.status, cut(after.details)) != (source.status, source.details):
+                changed.setdefault(source.environment, {})[source.name] = (source, after)
+        for environment, told in changed.items():
+            self._store(environment, told)
+        return fresh
+
+    def _store(self, environment: int, told: dict[str, tuple[Resource, StatusContext]]) -> None:
+        change = change_now(self._clock, "status drivers", "service")
+
+        found = {name: (after.status, after.details) for name, (_, after) in told.items()}
+        # Only over what was read: a push meanwhile knows better.
+        read = {name: source.version for name, (source, _) in told.items()}
+        self._registry.write(change, lambda work: owning.tell(work, environment, found, only=read))
+
+    def _whole(self, place: Place, state: State, kind: str) -> bool:
+        """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
+        before = StatusContext(place, state.status, state.details)
+        after, fresh = self._ask(before, kind)
+        if (after.status, cut(after.details)) != (state.status, state.details):
+            table = schema.tenants if isinstance(state, Tenant) else schema.holdings
+            assert isinstance(state, (Tenant, Holding))
+            values = {
+                "status": None if after.status is None else after.status.value,
+                "status_details": cut(after.details),
+                "version": table.c.version + 1,
+                "tag": table.c.tag + int(after.status != state.status),
+            }
+            same = sa.and_(table.c.number == state.number, table.c.version == state.version)
+            statement = sa.update(table).where(same).values(values)
+            self._registry.database.write(lambda connection: connection.execute(statement))
+        return fresh
+
+    def _ask(self, context: StatusContext, kind: str) -> tuple[StatusContext, bool]:
+        """Return the chain's last word, and whether ConfigDB could be asked."""
+        fresh = True
+        for name, driver in self._drivers.items():
+            if self._clock.monotonic() < self._open.get(name, 0.0):
+                fresh = fresh and driver.local
+                continue
+            try:
+                context = self._one(driver, context, kind)
+            except Exception as error:
+                self.failures[name] += 1
+                self._open[name] = self._clock.monotonic() + BREAK
+                fresh = fresh and driver.local
+                reason = str(error) if isinstance(error, ConfigDBError) else type(error).__name__
+                log.warning("status driver %s failed and isn't asked for %.0f s: %s", name, BREAK, reason)
+        return context, fresh
+
+    def _one(self, driver: StatusDriver, context: StatusContext, kind: str) -> StatusContext:
+        ask = getattr(driver, f"get_{kind}_status")
+        if driver.local:
+            found: StatusContext = ask(context)
+            return found
+        # A hung thread can't be ended: refuse rather than queue behind it.
+        if not self._busy.acquire(blocking=False):
+            raise Late
+        future: Future[StatusContext] = self._pool.submit(ask, context)
+        future.add_done_callback(lambda _: self._busy.release())
+        return future.result(driver.deadline)

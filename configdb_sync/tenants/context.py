@@ -1,0 +1,74 @@
+"""What the handlers work with beside the request: the registry, limits, status, and the way to ConfigDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.registry import Registry
+
+DAY = 24 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``body``: bytes of a request's; ``page``: items of a page unless asked for fewer or more, at most ``longest``;
+    ``retention``: microseconds in which a deleted tenant can be recovered."""
+
+    body: int = 1024 * 1024
+    page: int = 100
+    longest: int = 1000
+    retention: int = 30 * DAY
+
+
+class Follower(Protocol):
+    """ConfigDB as it follows the registry."""
+
+    def check_movable(self) -> None:
+        """Raise ``TenantRefusal`` if ConfigDB can't move definitions, or it isn't known whether it can."""
+
+    def wake(self) -> None:
+        """Take note that there is something to do."""
+
+
+class NoFollower:
+    """ConfigDB isn't told here; whoever runs the outbox next tells it."""
+
+    def check_movable(self) -> None:
+        """Let every move through."""
+
+    def wake(self) -> None:
+        """Leave it."""
+
+
+class Pull(Protocol):
+    """The status drivers. ``asks``: there are any."""
+
+    asks: bool
+
+    def refresh(self, place: Place) -> bool:
+        """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
+
+
+class NoPull:
+    """Asks nobody."""
+
+    asks = False
+
+    def refresh(self, place: Place) -> bool:
+        """The stored status holds."""
+        return True
+
+
+@dataclass(frozen=True)
+class Context:
+    """All that is shared by an application's requests."""
+
+    registry: Registry
+    limits: Limits = field(default_factory=Limits)
+    follower: Follower = field(default_factory=NoFollower)
+    pull: Pull = field(default_factory=NoPull)
+    client: Callable[[], ConfigDBClient] | None = None

@@ -1,0 +1,229 @@
+"""What the service says of itself: its health, and the API as OpenAPI and WADL, made from the table of calls (T13)."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, TypeAlias
+from xml.etree import ElementTree as ET
+
+import sqlalchemy as sa
+
+from configdb_sync import __version__
+from configdb_sync.tenants import names
+from configdb_sync.tenants.answers import Answer, json_answer
+from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.requests import Request
+
+ID_PATTERN = "[^/]+"
+"""The pattern of the source document; it is in XML Schema and ECMAScript alike."""
+
+_TENANT: dict[str, Any] = {
+    "name": "tenantId",
+    "in": "path",
+    "required": True,
+    "schema": {"$ref": "#/components/schemas/TenantID"},
+}
+_ENVIRONMENT: dict[str, Any] = {
+    "name": "environment",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$"},
+}
+_SOURCE: dict[str, Any] = {
+    "name": "dataSource",
+    "in": "path",
+    "required": True,
+    "description": "Slashes of the name stand bare in the path.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": names.LONGEST_NAME},
+}
+_DEST: dict[str, Any] = {
+    "name": "dest",
+    "in": "query",
+    "required": True,
+    "schema": {"$ref": "#/components/schemas/TenantID"},
+}
+_MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": {"type": "string"}}
+_NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}
+_LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+_MARKER: dict[str, Any] = {"name": "marker", "in": "query", "schema": {"type": "string"}}
+_FIELDS: dict[str, Any] = {"name": "fields", "in": "query", "schema": {"type": "string"}}
+_LEVEL: dict[str, Any] = {"name": "level", "in": "query", "schema": {"type": "string"}}
+_RECOVERABLE: dict[str, Any] = {
+    "name": "recoverable",
+    "in": "query",
+    "schema": {"type": "string", "enum": ["true", "false"]},
+}
+
+_Codes: TypeAlias = dict[str, tuple[int, ...]]
+
+_READ: _Codes = {"get": (200, 203, 301, 304, 404, 410, 412), "head": (204, 301, 304, 404, 410, 412)}
+_ACTION: _Codes = {
+    "get": (200, 301, 304, 404, 410, 412),
+    "post": (301, 303, 404, 409, 410, 412, 501, 503),
+}
+_LIST: _Codes = {"get": (200, 404, 410)}
+
+CALLS: dict[str, _Codes] = {
+    "/v1.0": {"get": (200,)},
+    "/v1.0/{tenantId}": {
+        "get": (200, 203, 304, 404, 410, 412),
+        "head": (204, 304, 404, 410, 412),
+        "put": (201, 202, 409, 412, 413, 415),
+        "delete": (204, 404, 410, 412),
+    },
+    "/v1.0/{tenantId}/action/recover": {"post": (204, 404, 409)},
+    "/v1.0/{tenantId}/action/move": {key: tuple(one for one in codes if one != 301) for key, codes in _ACTION.items()},
+    "/v1.0/{tenantId}/environments": _LIST,
+    "/v1.0/{tenantId}/resources": _LIST,
+    "/v1.0/{tenantId}/audit": {"get": (200,)},
+    "/v1.0/{tenantId}/environments/{environment}": _READ,
+    "/v1.0/{tenantId}/environments/{environment}/action/move": _ACTION,
+    "/v1.0/{tenantId}/environments/{environment}/resources": {"get": (200, 301, 404, 410)},
+    "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}": {
+        **_READ,
+        "put": (204, 301, 404, 409, 410, 412, 413, 415, 503),
+    },
+    "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}/action/move": _ACTION,
+    "/audit": {"get": (200,)},
+    "/healthz": {"get": (200, 503)},
+    "/openapi.json": {"get": (200,)},
+    "/application.wadl": {"get": (200,)},
+}
+"""Every call and the answers that it has of its own; 400, 401, 403 and 500 are everywhere."""
+
+_ANY = {"type": "object"}
+_ERROR = {"$ref": "#/components/schemas/Error"}
+_OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
+
+
+def show_health(context: Context, request: Request) -> Answer:
+    """GET /healthz: 200 while the registry can be asked, else 503. Open to all: it tells nothing else."""
+    request.parameters()
+    context.registry.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
+    return json_answer({"status": "ok"})
+
+
+def show_openapi(context: Context, request: Request) -> Answer:
+    """GET /openapi.json."""
+    del context
+    request.parameters()
+    return Answer(200, json.dumps(openapi(), indent=1).encode("ascii") + b"\n")
+
+
+def show_wadl(context: Context, request: Request) -> Answer:
+    """GET /application.wadl."""
+    del context
+    request.parameters()
+    return Answer(200, wadl(), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+
+
+def _parameters(path: str, method: str) -> list[dict[str, Any]]:
+    found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE) if f"{{{one['name']}}}" in path]
+    if path.endswith("/action/move"):
+        found += [_DEST, _MATCH]
+    elif path == "/v1.0":
+        found += [_LIMIT, _MARKER, _RECOVERABLE]
+    elif path.endswith(("/environments", "/resources", "/audit")):
+        found += [_LIMIT, _MARKER]
+    elif path.endswith("/{dataSource}"):
+        found += [*([] if method == "put" else [_FIELDS]), _LEVEL, _MATCH, _NONE_MATCH]
+    elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
+        found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
+    elif method in {"get", "head"} and path not in _OPEN:
+        found += [_FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
+    return found
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """Return the API as OpenAPI 3.1."""
+    paths: dict[str, Any] = {}
+    for path, methods in CALLS.items():
+        for method, codes in methods.items():
+            everywhere = (400, 500) if path in _OPEN else (400, 401, 403, 500)
+            answers: dict[str, Any] = {}
+            for code in sorted({*codes, *everywhere}):
+                answers[str(code)] = {"description": str(code)}
+                if code >= 300 and code not in {303, 304}:
+                    answers[str(code)] |= {
+                        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+                    }
+            operation: dict[str, Any] = {"parameters": _parameters(path, method), "responses": answers}
+            if path in _OPEN:
+                operation["security"] = []
+            if method == "put":
+                schema = _ANY if path.endswith("/{dataSource}") else {"$ref": "#/components/schemas/Tenant"}
+                operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+            paths.setdefault(path, {})[method] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Tenants", "version": __version__, "description": names.ID_RULES},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {"schemas": _schemas(), "securitySchemes": _security()},
+    }
+
+
+def _security() -> dict[str, Any]:
+    return {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}}
+
+
+def _schemas() -> dict[str, Any]:
+    text = {"type": "string"}
+    tenant = {"minLength": 1, "maxLength": names.LONGEST_ID, "pattern": f"^{ID_PATTERN}$"}
+    error = {"code": {"type": "integer"}, "title": text, "message": text, "request_id": text}
+    status = {"enum": ["ACTIVE", "BUILD", "ERROR", None]}
+    return {
+        "TenantID": {"type": "string", **tenant, "description": names.ID_RULES},
+        "Tenant": {
+            "type": "object",
+            "properties": {
+                "id": {"$ref": "#/components/schemas/TenantID"},
+                "metadata": {"type": "object", "additionalProperties": text},
+                "status": {**status, "readOnly": True},
+                "status_details": {"type": ["string", "null"], "maxLength": 4096, "readOnly": True},
+            },
+        },
+        "Error": {
+            "type": "object",
+            "required": ["error"],
+            "properties": {"error": {"type": "object", "required": list(error), "properties": error}},
+        },
+    }
+
+
+_WADL = "http://wadl.dev.java.net/2009/02"
+_SCHEMA = "http://www.w3.org/2001/XMLSchema"
+_OWN = "urn:configdb-sync:tenants:v1.0"
+
+
+@cache
+def wadl() -> bytes:
+    """Return the API as WADL, with the tenant ID's type as in the source document, and its length."""
+    root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN})
+    schema = ET.SubElement(ET.SubElement(root, "grammars"), "xsd:schema", {"targetNamespace": _OWN})
+    kind = ET.SubElement(schema, "xsd:simpleType", {"name": "TenantID"})
+    ET.SubElement(ET.SubElement(kind, "xsd:annotation"), "xsd:documentation").text = names.ID_RULES
+    restriction = ET.SubElement(kind, "xsd:restriction", {"base": "xsd:string"})
+    ET.SubElement(restriction, "xsd:minLength", {"value": "1"})
+    ET.SubElement(restriction, "xsd:maxLength", {"value": str(names.LONGEST_ID)})
+    ET.SubElement(restriction, "xsd:pattern", {"value": ID_PATTERN})
+    resources = ET.SubElement(root, "resources", {"base": "/"})
+    for path, methods in CALLS.items():
+        resource = ET.SubElement(resources, "resource", {"path": path.removeprefix("/")})
+        for method, codes in methods.items():
+            element = ET.SubElement(resource, "method", {"name": method.upper()})
+            asked = ET.SubElement(element, "request")
+            for one in _parameters(path, method):
+                where = {"path": "template", "query": "query", "header": "header"}[one["in"]]
+                target = resource if where == "template" else asked
+                if where == "template" and any(param.get("name") == one["name"] for param in resource.findall("param")):
+                    continue
+                typed = "t:TenantID" if one["name"] in {"tenantId", "dest"} else "xsd:string"
+                values = {"name": one["name"], "style": where, "type": typed}
+                ET.SubElement(target, "param", values | ({"required": "true"} if one.get("required") else {}))
+            for code in codes:
+                ET.SubElement(element, "response", {"status": str(code)})
+    text: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
+    return text + b"\n"

@@ -1,0 +1,121 @@
+"""The service's work behind the answers: tenants whose time is over are purged, and ConfigDB follows the registry."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+
+from configdb_sync.clock import Clock, new_run_id
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import ServerKind
+from configdb_sync.errors import BusyError, ProductError
+from configdb_sync.tenants.outbox import Outbox
+from configdb_sync.tenants.refusals import refuse
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.rows import Change
+
+log = logging.getLogger(__name__)
+
+EVERY = 5.0
+LONGEST = 60.0
+
+
+class Connected:
+    """A client that is made when it is first needed, then kept; safe for several threads."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[ConfigDBClient]]) -> None:
+        self._make = make
+        self._kept = ExitStack()
+        self._lock = threading.Lock()
+        self._client: ConfigDBClient | None = None
+
+    def __call__(self) -> ConfigDBClient:
+        """Return the client. Raises as what makes it."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._kept.enter_context(self._make())
+            return self._client
+
+    def close(self) -> None:
+        """Give its connections back."""
+        with self._lock:
+            self._client = None
+            self._kept.close()
+
+
+def change_now(clock: Clock, actor: str, origin: str) -> Change:
+    """Return a change that is made now."""
+    now = clock.now()
+    return Change(actor, origin, new_run_id(), int(now.timestamp()) * 1_000_000 + now.microsecond)
+
+
+def purge_due(registry: Registry, clock: Clock, actor: str, origin: str) -> list[str]:
+    """Purge all tenants whose time to be recovered is over; return them."""
+    purged: list[str] = []
+    while True:
+        change = change_now(clock, actor, origin)
+        gone = [tenant for tenant in registry.due(change.time) if registry.purge(change, tenant)]
+        if not gone:
+            return purged
+        purged += gone
+
+
+class Following:
+    """A thread of the service's own. ``wake`` has it look at once; it looks from time to time anyway."""
+
+    def __init__(self, registry: Registry, client: Connected, clock: Clock) -> None:
+        self._registry = registry
+        self._client = client
+        self._clock = clock
+        self._outbox = Outbox(registry, client, clock)
+        self._woken = threading.Event()
+        threading.Thread(target=self._run, name="following", daemon=True).start()
+
+    def wake(self) -> None:
+        """Take note that there is something to do."""
+        self._woken.set()
+
+    def check_movable(self) -> None:
+        """Raise ``TenantRefusal``: 501 if this ConfigDB can't move definitions, 503 if it can't be asked whether."""
+        check_movable(self._client)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while True:
+            self._woken.wait(pause)
+            self._woken.clear()
+            pause = EVERY if self._once() else min(max(pause, EVERY) * 2, LONGEST)
+
+    def _once(self) -> bool:
+        """Do what there is to do; return whether all of it could be done."""
+        try:
+            purge_due(self._registry, self._clock, "service", "service")
+            done = self._outbox.work_off()
+        except BusyError:
+            return True
+        except ProductError as error:
+            log.warning("what was to follow in ConfigDB waits: %s", error)
+            return False
+        except Exception:
+            log.exception("a fault of the service's own")
+            return False
+        for one in done:
+            if one.failure is not None:
+                log.warning("environment %d in ConfigDB waits: %s", one.environment, one.failure)
+        return not any(one.failure for one in done)
+
+
+def check_movable(client: Callable[[], ConfigDBClient]) -> None:
+    """Raise ``TenantRefusal`` 501, 503 unless ConfigDB can move definitions."""
+    try:
+        kind = client().server()
+    except ProductError as error:
+        raise refuse(503, "ConfigDB can't be asked now whether it can move", ("Retry-After", "5")) from error
+    if kind is ServerKind.LEGACY:
+        raise refuse(
+            501,
+            "this ConfigDB (tuning-box 0.1.0) can't move resource definitions; nothing was moved:"
+            " use the embedded server or a newer tuning-box",
+        )

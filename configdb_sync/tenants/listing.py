@@ -1,0 +1,149 @@
+"""Lists (T15): pages by marker, never by offset; the marker needn't be there any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Select
+
+from configdb_sync.tenants import schema
+from configdb_sync.tenants.rows import Holding, Resource, Tenant, holding_of, resource_of, tenant_of
+
+T = TypeVar("T")
+TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.tenants, schema.holdings, schema.resources, schema.audit
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Some items in order; ``marker`` is to be given for those that follow, None if there are none."""
+
+    items: Sequence[T]
+    marker: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the audit trail."""
+
+    number: int
+    time: int
+    tenant: str
+    path: str
+    action: str
+    actor: str
+    origin: str
+    request: str
+    details: dict[str, Any]
+
+
+def _page(
+    connection: Connection,
+    statement: Select[Any],
+    limit: int,
+    make: Callable[[Row[Any]], T],
+    marker: Callable[[T], str],
+) -> Page[T]:
+    found = [make(row) for row in connection.execute(statement.limit(limit + 1))]
+    more = len(found) > limit
+    return Page(found[:limit], marker(found[limit - 1]) if more else None)
+
+
+def tenants(connection: Connection, marker: str | None, limit: int, *, recoverable: bool = False) -> Page[Tenant]:
+    """Return tenants by ID (code points): those that are there, or those marked for deletion."""
+    marked = TENANTS.c.deleted.is_not(None) if recoverable else TENANTS.c.deleted.is_(None)
+    statement = sa.select(TENANTS).where(marked).order_by(TENANTS.c.id)
+    if recoverable:
+        # Few of many: by the index on the time at which they go.
+        statement = statement.where(TENANTS.c.purge_after.is_not(None))
+    if marker is not None:
+        statement = statement.where(TENANTS.c.id > marker)
+    return _page(connection, statement, limit, tenant_of, lambda tenant: tenant.id)
+
+
+def environments(connection: Connection, tenant: int, marker: int | None, limit: int) -> Page[Holding]:
+    """Return what a tenant has, by environment."""
+    asked = {"tenant": tenant, "after": -1 if marker is None else marker, "limit": limit + 1}
+    return _environments([holding_of(row) for row in connection.execute(_ENVIRONMENTS, asked)], limit)
+
+
+def tenant_with_environments(connection: Connection, tenant: str, limit: int) -> tuple[Tenant | None, Page[Holding]]:
+    """Return a tenant (None if it isn't there) and the first page of what it has, by one statement."""
+    rows = connection.execute(_WITH_ENVIRONMENTS, {"tenant": tenant, "limit": limit + 1}).all()
+    if not rows:
+        return None, Page(())
+    held = [holding_of(_Prefixed(row)) for row in rows if row.held_number is not None]  # type: ignore[arg-type]
+    return tenant_of(rows[0]), _environments(held, limit)
+
+
+class _Prefixed:
+    """A row's columns of a holding, beside those of a tenant."""
+
+    def __init__(self, row: Row[Any]) -> None:
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, f"held_{name}")
+
+
+def _environments(found: list[Holding], limit: int) -> Page[Holding]:
+    return Page(found[:limit], str(found[limit - 1].environment) if len(found) > limit else None)
+
+
+_LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
+
+_ENVIRONMENTS = (
+    sa.select(HOLDINGS)
+    .where(HOLDINGS.c.tenant == sa.bindparam("tenant"), HOLDINGS.c.environment > sa.bindparam("after"), _LIVE)
+    .order_by(HOLDINGS.c.environment)
+    .limit(sa.bindparam("limit", type_=sa.Integer))
+)
+
+_WITH_ENVIRONMENTS = (
+    sa.select(TENANTS, *(column.label(f"held_{column.name}") for column in HOLDINGS.c))
+    .join(HOLDINGS, sa.and_(HOLDINGS.c.tenant == TENANTS.c.number, _LIVE), isouter=True)
+    .where(TENANTS.c.id == sa.bindparam("tenant"))
+    .order_by(HOLDINGS.c.environment)
+    .limit(sa.bindparam("limit", type_=sa.Integer))
+)
+
+
+def resources(connection: Connection, holding: int, marker: str | None, limit: int) -> Page[Resource]:
+    """Return the data sources of a holding, by name."""
+    statement = sa.select(RESOURCES).where(RESOURCES.c.holding == holding).order_by(RESOURCES.c.name)
+    if marker is not None:
+        statement = statement.where(RESOURCES.c.name > marker)
+    return _page(connection, statement, limit, resource_of, lambda resource: resource.name)
+
+
+def all_resources(connection: Connection, tenant: int, marker: tuple[int, str] | None, limit: int) -> Page[Resource]:
+    """Return all data sources of a tenant, by environment and name; the marker is ``<environment>/<name>``."""
+    statement = (
+        sa.select(RESOURCES)
+        .join(HOLDINGS, HOLDINGS.c.number == RESOURCES.c.holding)
+        .where(HOLDINGS.c.tenant == tenant)
+        .order_by(HOLDINGS.c.environment, RESOURCES.c.name)
+    )
+    if marker is not None:
+        number, name = marker
+        same = sa.and_(HOLDINGS.c.environment == number, RESOURCES.c.name > name)
+        statement = statement.where(sa.or_(HOLDINGS.c.environment > number, same))
+    return _page(connection, statement, limit, resource_of, lambda one: f"{one.environment}/{one.name}")
+
+
+def audit(connection: Connection, tenant: str | None, marker: int | None, limit: int) -> Page[Entry]:
+    """Return entries of the audit trail, newest first: all, or those of a tenant ID."""
+    statement = sa.select(AUDIT).order_by(AUDIT.c.number.desc())
+    if tenant is not None:
+        statement = statement.where(AUDIT.c.tenant == tenant)
+    if marker is not None:
+        statement = statement.where(AUDIT.c.number < marker)
+    return _page(connection, statement, limit, _entry, lambda entry: str(entry.number))
+
+
+def _entry(row: Row[Any]) -> Entry:
+    fields = {name: value for name, value in row._mapping.items() if name != "details"}  # noqa: SLF001  # public in SQLAlchemy
+    return Entry(**fields, details=json.loads(row.details))

@@ -1,0 +1,174 @@
+"""Who owns what in an environment: its home tenant, its data sources, and how they do (S1, S8, U6)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from configdb_sync.tenants import auditing, lifecycle, names, schema
+from configdb_sync.tenants.counting import count
+from configdb_sync.tenants.metadata import TenantBody
+from configdb_sync.tenants.moving import ALIGN, holding_for
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.rows import (
+    Tenant,
+    Work,
+    holding_of,
+    locked,
+    locked_numbers,
+    resource_of,
+    tenant_of,
+)
+from configdb_sync.tenants.status import Counts, Status, counted, cut
+
+TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+Told = tuple[Status | None, str | None]
+
+
+def home_of(connection: Connection, environment: int) -> Tenant | None:
+    """Return an environment's home tenant, marked for deletion or not; None if the registry knows none."""
+    row = connection.execute(
+        sa.select(TENANTS)
+        .join(HOLDINGS, HOLDINGS.c.tenant == TENANTS.c.number)
+        .where(HOLDINGS.c.environment == environment, HOLDINGS.c.home)
+    ).first()
+    return None if row is None else tenant_of(row)
+
+
+def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
+    """Return an environment's home tenant; where there is none, make it this one (made too, if it isn't there)."""
+    home = home_of(work.connection, environment)
+    if home is not None:
+        return home
+    found = locked(work.connection, [tenant]).get(tenant)
+    if found is None:
+        found, _ = lifecycle.put(work, tenant, TenantBody({}, {}))
+    holding = holding_for(work, found, environment)
+    count(work, holding, Counts(), home=True)
+    count(work, found, Counts())
+    auditing.note(work, tenant, Place(tenant, environment).path, "home")
+    auditing.post(work, ALIGN, environment)
+    return locked(work.connection, [tenant])[tenant]
+
+
+def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
+    """Give a tenant the data sources that nobody owns yet, with their definition ids; return those given.
+
+    The ids of those that are owned already, by whomever, are brought up to date. Raises ``TenantRefusal`` 400 for a
+    name that can't be one.
+    """
+    for name in sources:
+        names.data_source(name)
+    found = locked(work.connection, [tenant])[tenant]
+    known = dict(owned(work.connection, environment, sources))
+    for name, definition in sources.items():
+        if name in known and definition is not None and known[name] != definition:
+            here = sa.and_(RESOURCES.c.environment == environment, RESOURCES.c.name == name)
+            work.connection.execute(sa.update(RESOURCES).where(here).values(definition=definition))
+    new = {name: definition for name, definition in sources.items() if name not in known}
+    if not new:
+        return []
+    holding = holding_for(work, found, environment)
+    times = {"created": work.time, "updated": work.time}
+    rows = [
+        {"holding": holding.number, "environment": environment, "name": name, "definition": definition}
+        | {"entered": holding.version + 1, **times}
+        for name, definition in new.items()
+    ]
+    statement = work.database.insert(RESOURCES).on_conflict_do_nothing(index_elements=["environment", "name"])
+    before = _size(work.connection, holding.number)
+    work.connection.execute(statement, rows)
+    added = Counts(_size(work.connection, holding.number) - before)
+    if added.size:
+        count(work, holding, added)
+        count(work, found, added)
+        auditing.note(work, tenant, Place(tenant, environment).path, "own", data_sources=sorted(new)[:50])
+    return sorted(new)
+
+
+def owned(
+    connection: Connection, environment: int, wanted: Iterable[str] | None = None
+) -> list[tuple[str, int | None]]:
+    """Return the names and definition ids of an environment's owned data sources (all, or those wanted)."""
+    statement = sa.select(RESOURCES.c.name, RESOURCES.c.definition).where(RESOURCES.c.environment == environment)
+    if wanted is not None:
+        statement = statement.where(RESOURCES.c.name.in_(list(wanted)))
+    return [(row.name, row.definition) for row in connection.execute(statement)]
+
+
+def _size(connection: Connection, holding: int) -> int:
+    statement = sa.select(sa.func.count()).select_from(RESOURCES).where(RESOURCES.c.holding == holding)
+    return int(connection.execute(statement).scalar_one())
+
+
+def tell(
+    work: Work,
+    environment: int,
+    told: Mapping[str, Told],
+    run: str | None = None,
+    only: Mapping[str, int] | None = None,
+) -> int:
+    """Store how data sources do; counters and wholes follow. Returns how many changed; nothing is written else (S7).
+
+    ``run``: the run that is at work on them; ``only``: the versions that are to be changed, others have been told of
+    since. Data sources that nobody owns are passed over.
+    """
+    here = sa.and_(RESOURCES.c.environment == environment, RESOURCES.c.name.in_(list(told)))
+    owners = sa.select(HOLDINGS.c.tenant).join(RESOURCES, RESOURCES.c.holding == HOLDINGS.c.number).where(here)
+    tenants: dict[int, Tenant] = {}
+    # What was moved until the lock was had has another owner now.
+    while not (now := set(work.connection.scalars(owners))) <= set(tenants):
+        tenants = locked_numbers(work.connection, now | set(tenants))
+    deltas: dict[int, Counts] = defaultdict(Counts)
+    changed = 0
+    for row in work.connection.execute(sa.select(RESOURCES).where(here)).all():
+        resource = resource_of(row)
+        if only is not None and only.get(resource.name) != resource.version:
+            continue
+        status, details = told[resource.name][0], cut(told[resource.name][1])
+        if (status, details) == (resource.status, resource.details):
+            if run != resource.run:
+                work.connection.execute(
+                    sa.update(RESOURCES).where(RESOURCES.c.number == resource.number).values(run=run)
+                )
+            continue
+        changed += 1
+        values = {"status": None if status is None else status.value, "status_details": details, "run": run}
+        work.connection.execute(
+            sa.update(RESOURCES)
+            .where(RESOURCES.c.number == resource.number)
+            .values(
+                **values,
+                version=RESOURCES.c.version + 1,
+                tag=RESOURCES.c.tag + int(status != resource.status),
+                updated=work.time,
+            )
+        )
+        if status != resource.status:
+            deltas[resource.holding] += -counted(resource.status) + counted(status)
+    _roll_up(work, deltas, tenants)
+    return changed
+
+
+def _roll_up(work: Work, deltas: Mapping[int, Counts], tenants: Mapping[int, Tenant]) -> None:
+    totals: dict[int, Counts] = defaultdict(Counts)
+    for number, delta in deltas.items():
+        holding = holding_of(work.connection.execute(sa.select(HOLDINGS).where(HOLDINGS.c.number == number)).one())
+        count(work, holding, delta)
+        totals[holding.tenant] += delta
+    for tenant, delta in totals.items():
+        count(work, tenants[tenant], delta)
+
+
+def adopt(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
+    """As ``own``; the tenant is made if it isn't there, and ConfigDB follows."""
+    if tenant not in locked(work.connection, [tenant]):
+        lifecycle.put(work, tenant, TenantBody({}, {}))
+    given = own(work, tenant, environment, sources)
+    if given:
+        auditing.note(work, tenant, Place(tenant, environment).path, "adopt", data_sources=given[:50])
+        auditing.post(work, ALIGN, environment)
+    return given

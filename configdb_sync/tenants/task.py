@@ -1,0 +1,139 @@
+"""The registry as a run uses it: its tenant is there, its data sources are registered, their status is told (S8)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from configdb_sync.clock import Clock
+from configdb_sync.errors import ProductError
+from configdb_sync.sync.past_runs import Alive, PastRuns
+from configdb_sync.sync.states import source_states
+from configdb_sync.tenants import names, owning, schema
+from configdb_sync.tenants.following import change_now
+from configdb_sync.tenants.refusals import TenantRefusal, shown
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.rows import Work, find_tenant
+from configdb_sync.tenants.status import Status
+
+log = logging.getLogger(__name__)
+
+_KEPT = 1.0
+"""Seconds for which a run believes what it read of owners: its many documents ask once."""
+
+
+@dataclass
+class TaskOwners:
+    """``Owners`` over the registry, for one run. ``author``: who runs it. Safe for several threads."""
+
+    registry: Registry
+    clock: Clock
+    author: str
+    alive: Alive
+    _run: str | None = None
+    _kept: tuple[float, frozenset[str], dict[str, str]] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def home(self, environment: int, recorded: str | None, setting: str) -> str:
+        """Return the registry's home; else the recorded one unless it was purged; else the setting."""
+        found = self.registry.home(environment)
+        if found is not None:
+            return found.id
+        if recorded is None or self._purged(recorded):
+            return setting
+        return recorded
+
+    def _purged(self, tenant: str) -> bool:
+        audit = schema.audit
+
+        def work(connection: Connection) -> bool:
+            if find_tenant(connection, tenant) is not None:
+                return False
+            gone = sa.select(audit.c.number).where(audit.c.tenant == tenant, audit.c.action == "purge").limit(1)
+            return connection.execute(gone).first() is not None
+
+        return self.registry.read(work)
+
+    def check(self, environment: int, data_source: str, home: str) -> None:
+        """Raise ``ProductError`` if its tenant is marked for deletion, or its name can't be a tenant's."""
+        names.data_source(data_source)
+        now = self.clock.monotonic()
+        with self._lock:
+            if self._kept is None or now - self._kept[0] > _KEPT:
+                self._kept = (now, *self._owners(environment))
+            _, marked, owned = self._kept
+        owner = owned.get(data_source, home)
+        if owner in marked:
+            raise ProductError(
+                f"tenant {shown(owner)}, which owns it, is marked for deletion",
+                way_out="recover the tenant, or move the data source before it is deleted",
+            )
+
+    def _owners(self, environment: int) -> tuple[frozenset[str], dict[str, str]]:
+        tenants, holdings, resources = schema.tenants, schema.holdings, schema.resources
+        owners = (
+            sa.select(resources.c.name, tenants.c.id)
+            .join(holdings, holdings.c.number == resources.c.holding)
+            .join(tenants, tenants.c.number == holdings.c.tenant)
+            .where(resources.c.environment == environment)
+        )
+        marked = sa.select(tenants.c.id).where(tenants.c.deleted.is_not(None))
+        return self.registry.read(
+            lambda connection: (
+                frozenset(connection.scalars(marked)),
+                {row.name: row.id for row in connection.execute(owners)},
+            )
+        )
+
+    def made(self, environment: int, home: str, definitions: Mapping[str, int]) -> None:
+        """Make the home tenant if it isn't there, and register the data sources that nobody owns yet."""
+        taken: dict[str, int | None] = {}
+        for name, number in definitions.items():
+            try:
+                taken[names.data_source(name)] = number
+            except TenantRefusal:
+                continue
+
+        def work(work: Work) -> None:
+            settled = owning.settle_home(work, environment, home)
+            if settled.deleted is None:
+                new = owning.own(work, settled.id, environment, taken)
+                if self._run is not None:
+                    owning.tell(work, environment, self._build(new), self._run)
+
+        self.registry.write(change_now(self.clock, self.author, "run"), work)
+
+    def begins(self, environment: int, run: str) -> None:
+        """Report BUILD for all that the environment has; what fails here doesn't stop the run."""
+        self._run = run
+        self._tell(environment, run)
+
+    def ended(self, environment: int) -> None:
+        """Report ACTIVE or ERROR as the run recorded it; what no run has a record of stays without a word."""
+        self._run = None
+        self._tell(environment, None)
+
+    def _build(self, sources: Iterable[str]) -> dict[str, owning.Told]:
+        return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
+
+    def _tell(self, environment: int, run: str | None) -> None:
+        try:
+            listed = dict(self.registry.read(lambda connection: owning.owned(connection, environment)))
+            told: dict[str, owning.Told] = {}
+            if run is not None:
+                told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
+            else:
+                past = PastRuns(self.registry.database, self.clock, self.alive)
+                states = source_states(self.registry.database, past, environment)
+                for name in listed:
+                    state = states.get(name)
+                    told[name] = (None, None) if state is None else (Status[state.state.name], state.details or None)
+            change = change_now(self.clock, self.author, "run")
+            self.registry.tell(change, environment, told, run)
+        except ProductError as error:
+            log.warning("the status of environment %d could not be told: %s", environment, error)

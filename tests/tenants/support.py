@@ -1,0 +1,129 @@
+"""The running service, and requests to it as raw lines: what a client library would tidy up arrives as written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from configdb_sync.tenants.rows import Change
+from tests.support.processes import command, environ
+
+LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
+ME = Change("test", "here", "req-test", 1)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def etag(self) -> str:
+        return self.headers["etag"]
+
+
+@dataclass
+class Api:
+    """One endpoint; ``token`` goes with each request unless a header ``X-Auth-Token`` is given."""
+
+    port: int
+    token: str
+    host: str = "127.0.0.1"
+    more: dict[str, str] = field(default_factory=dict)
+
+    def raw(self, request: bytes, *, shut: bool = False) -> Reply:
+        """Send bytes on a connection of their own and return the answer."""
+        with socket.create_connection((self.host, self.port), 30) as connection:
+            connection.sendall(request)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+        head, _, body = answer.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        return Reply(int(first.split(" ")[1]), headers, body)
+
+    def __call__(self, method: str, target: str, *headers: str, body: bytes | None = None, json: Any = ...) -> Reply:
+        lines = [f"{method} {target} HTTP/1.1", "Host: test", "Connection: close", *headers]
+        if not any(line.lower().startswith("x-auth-token:") for line in headers):
+            lines.append(f"X-Auth-Token: {self.token}")
+        if json is not ...:
+            body = jsonlib(json)
+            lines.append("Content-Type: application/json")
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        return self.raw("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+
+    def get(self, target: str, *headers: str) -> Reply:
+        return self("GET", target, *headers)
+
+    def put(self, target: str, *headers: str, **options: Any) -> Reply:
+        return self("PUT", target, *headers, **options)
+
+    def post(self, target: str, *headers: str, **options: Any) -> Reply:
+        return self("POST", target, *headers, **options)
+
+    def delete(self, target: str, *headers: str) -> Reply:
+        return self("DELETE", target, *headers)
+
+
+def jsonlib(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+@contextlib.contextmanager
+def serving(
+    state: Path, *arguments: str, packages: Path | None = None, **more: str
+) -> Iterator[tuple[Api, subprocess.Popen[str]]]:
+    """Yield the admin endpoint and the process of a running ``tenants serve``.
+
+    It finds what isn't installed beside it in ``packages``.
+    """
+    words = command("tenants", "serve", "--admin", "127.0.0.1:0", *arguments)
+    if packages is not None:
+        code = f"import sys; sys.path.append({str(packages)!r}); from configdb_sync.cli.main import main; main()"
+        words = [words[0], "-c", code, *words[3:]]
+    process = subprocess.Popen(
+        words,
+        env=environ(state, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = LISTENS.search(process.stdout.readline())
+        if found is None:
+            process.terminate()
+            raise AssertionError(process.communicate(timeout=20))
+        token = state / "tenants.token"
+        yield Api(int(found[1]), token.read_text().strip() if token.exists() else ""), process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def public_port(process: subprocess.Popen[str]) -> int:
+    """Return the port of the public endpoint, as the service says it after the admin one's token."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = re.search(r"public endpoint listens on http://127\.0\.0\.1:(\d+)", line)
+        if found:
+            return int(found[1])
+    raise AssertionError("it said nothing of a public endpoint")

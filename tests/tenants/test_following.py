@@ -1,0 +1,217 @@
+"""ConfigDB follows the registry (T5, T7, T8): kill -9 at every step, then start or repair, and everything is whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.connect import connect
+from configdb_sync.configdb.model import Definition
+from configdb_sync.sync.naming import RECORDS, component_name, records_component
+from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.rows import Change
+from tests.support.processes import run
+from tests.support.product import Product
+from tests.tenants.support import serving
+
+ENV = 7
+NAMES = ("astute", "globals", "plugins/x")
+NODE = (("nodes", "46"),)
+ME = Change("test", "here", "req", 10**15)
+LONG = pytest.mark.long
+MOVE_STEPS = [
+    "tenant-moved",
+    "component-attached",
+    "definition-moved:2",
+    *(pytest.param(step, marks=LONG) for step in ("component-made", "definition-moved", "outbox-done")),
+]
+PURGE_STEPS = [
+    "tenant-purged",
+    "definition-deleted:2",
+    *(pytest.param(step, marks=LONG) for step in ("tenant-marked", "definition-deleted", "outbox-done")),
+]
+
+
+class World:
+    """A registry and an embedded ConfigDB that agree: tenant ``a`` has three data sources, and values in each."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        state.mkdir(mode=0o700)
+        self.registry = Registry(open_registry(f"sqlite:///{state / 'configdb-sync.sqlite'}"))
+        self.client: ConfigDBClient = connect("embedded", database_url=f"sqlite:///{state / 'configdb.sqlite'}")
+        ours = self.client.create_component(component_name("a", ENV), list(NAMES))
+        records = self.client.create_component(records_component(ENV), [RECORDS])
+        self.client.create_environment(ENV, [ours.id, records.id], ["nodes"])
+        self.records = records.definitions[0].id
+        self.client.put_values(ENV, (), self.records, {"tenant": "a"})
+        self.ids = {one.name: one.id for one in ours.definitions}
+        for name, number in self.ids.items():
+            self.client.put_values(ENV, NODE, number, {"of": name})
+        self.registry.settle_home(ME, ENV, "a")
+        self.registry.own(ME, "a", ENV, dict(self.ids))
+        self.registry.put(ME, "b", None)
+
+    def close(self) -> None:
+        self.registry.close()
+        self.client.close()
+
+    def placed(self) -> dict[str, list[Definition]]:
+        return {one.name: list(one.definitions) for one in self.client.components()}
+
+    def whole(self, owner: str) -> None:
+        """The registry and ConfigDB agree that everything is one tenant's; no value is lost, doubled or orphaned."""
+        for name, number in self.ids.items():
+            _, found = self.registry.locate(Place(owner, ENV, name))
+            assert isinstance(found, Live)
+            assert found.resource is not None
+            assert found.resource.definition == number
+            assert self.client.values(ENV, NODE, number) == {"of": name}
+        placed = self.placed()
+        assert sorted(one.id for one in placed[component_name(owner, ENV)]) == sorted(self.ids.values())
+        everywhere = [one.id for definitions in placed.values() for one in definitions]
+        assert sorted(everywhere) == sorted([*self.ids.values(), self.records])
+        environment = self.client.environment(ENV)
+        assert environment is not None
+        assert set(self.client.definitions(environment)) == {*NAMES, RECORDS}
+        assert self.client.values(ENV, (), self.records)["tenant"] == owner
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name in [name for name in os.environ if name.startswith(("OS_", "CONFIGDB_SYNC_"))]:
+        monkeypatch.delenv(name)
+    found = World(tmp_path / "state")
+    yield found
+    found.close()
+
+
+def cli(world: World, *arguments: object) -> tuple[int, str]:
+    """Run a command in this process."""
+    done = Product(world.state)("tenants", *arguments)
+    return done.code, done.out + done.err
+
+
+def killed(world: World, step: str, *arguments: object) -> None:
+    """Run a command in a process that is killed at a step."""
+    done = run(world.state, "tenants", *arguments, CONFIGDB_SYNC_FAILPOINT=step)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_a_move_is_followed(world: World) -> None:
+    code, text = cli(world, "move", "a", "b", "--env", ENV)
+    assert code == 0, text
+    assert "moved definition" in text
+    world.whole("b")
+    assert cli(world, "repair")[1] == "all is in step\n"
+
+
+@pytest.mark.parametrize("step", MOVE_STEPS)
+def test_a_move_killed_at_any_step(world: World, step: str) -> None:
+    killed(world, step, "move", "a", "b")
+    for name, number in world.ids.items():
+        # The registry's transaction was the move: either state of ConfigDB is right for every reader.
+        _, found = world.registry.locate(Place("b", ENV, name))
+        assert isinstance(found, Live)
+        assert world.client.values(ENV, NODE, number) == {"of": name}
+    code, text = cli(world, "repair")
+    assert code == 0, text
+    world.whole("b")
+    assert cli(world, "repair")[1] == "all is in step\n"
+
+
+@pytest.mark.parametrize("step", PURGE_STEPS)
+def test_a_purge_killed_at_any_step(world: World, step: str) -> None:
+    if step == "tenant-marked":
+        killed(world, step, "delete", "a", "--retention", 0)
+    else:
+        assert cli(world, "delete", "a", "--retention", 0)[0] == 0
+        killed(world, step, "purge")
+    code, text = cli(world, "purge")
+    assert code == 0, text
+    assert cli(world, "repair")[0] == 0
+    with pytest.raises(TenantRefusal) as refusal:
+        world.registry.recover(ME, "a")
+    assert refusal.value.status == 404
+    everywhere = [one.id for definitions in world.placed().values() for one in definitions]
+    assert everywhere == [world.records], "our own records stay"
+
+
+def test_an_id_that_is_another_data_source_by_now_is_left_alone(world: World) -> None:
+    component = next(one for one in world.client.components() if one.name == component_name("a", ENV))
+    other = world.client.create_component("older", ["theirs"])
+    world.registry.own(ME, "a", ENV, {"ghost": other.definitions[0].id})
+    assert cli(world, "delete", "a", "--retention", 0)[0] == 0
+    code, text = cli(world, "purge")
+    assert code == 0, text
+    assert "left definition" in text
+    assert [one.name for one in world.placed()["older"]] == ["theirs"]
+    assert world.placed()[component.name] == []
+
+
+def test_adopted(world: World) -> None:
+    older = world.client.create_component("older", ["nova", "cinder"])
+    environment = world.client.environment(ENV)
+    assert environment is not None
+    world.client.attach_component(environment, older.id)
+    world.client.put_values(ENV, NODE, older.definitions[0].id, {"kept": 1})
+    code, text = cli(world, "adopt", "c", "--env", ENV, "-r", "nova")
+    assert code == 0, text
+    assert [one.name for one in world.placed()[component_name("c", ENV)]] == ["nova"]
+    assert [one.name for one in world.placed()["older"]] == ["cinder"]
+    assert world.client.values(ENV, NODE, older.definitions[0].id) == {"kept": 1}
+    assert cli(world, "adopt", "c", "--env", ENV, "-r", "nova")[0] == 2
+    assert cli(world, "adopt", "c", "--env", ENV)[0] == 0
+    assert world.placed()["older"] == []
+
+
+def test_a_shared_component_is_not_adopted(world: World) -> None:
+    older = world.client.create_component("older", ["nova"])
+    world.client.create_environment(8, [older.id], ["nodes"])
+    environment = world.client.environment(ENV)
+    assert environment is not None
+    world.client.attach_component(environment, older.id)
+    code, text = cli(world, "adopt", "c", "--env", ENV)
+    assert (code, "shared by the environments [7, 8]" in text) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "step", ["component-attached", *(pytest.param(step, marks=LONG) for step in ("tenant-moved", "definition-moved:2"))]
+)
+def test_a_service_killed_in_a_move_goes_on(world: World, step: str) -> None:
+    """The worker is killed; the one that takes its place finishes what was cut off."""
+    with serving(world.state, "--workers", "1", CONFIGDB_SYNC_FAILPOINT=step) as (api, _):
+        try:
+            assert api.post(Place("a", ENV).move_url("b")).status == 303
+        except (IndexError, ValueError, OSError):
+            assert step == "tenant-moved", "the answer had gone before"
+        until(lambda: world.registry.tenant("b").counts.size == 3)
+    with serving(world.state, "--workers", "1"):
+        until(lambda: len(world.placed().get(component_name("b", ENV), [])) == 3)
+        until(lambda: world.client.values(ENV, (), world.records)["tenant"] == "b")
+    world.whole("b")
+
+
+def until(true: object) -> None:
+    deadline = time.monotonic() + 30
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_the_service_purges_what_is_due(world: World) -> None:
+    with serving(world.state, "--retention", "0") as (api, _):
+        assert api.delete(Place("a").url).status == 204
+        until(lambda: api.get(Place("a").url).status == 404)
+        until(lambda: world.placed()[component_name("a", ENV)] == [])
+        assert api.put(Place("a").url).status == 201

@@ -1,0 +1,36 @@
+"""A ConfigDB that can't move definitions refuses moves clearly (PyPI's 0.1.0); nothing is half moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from configdb_sync.configdb.model import ServerKind
+from configdb_sync.errors import UnavailableError
+from configdb_sync.tenants.following import check_movable
+from configdb_sync.tenants.refusals import TenantRefusal
+
+
+class Kind:
+    def __init__(self, answer: Callable[[], ServerKind]) -> None:
+        self.server = answer
+
+
+def away() -> ServerKind:
+    raise UnavailableError("nobody answers")
+
+
+@pytest.mark.parametrize(("answer", "status"), [(lambda: ServerKind.LEGACY, 501), (away, 503)])
+def test_refused(answer: Callable[[], ServerKind], status: int) -> None:
+    client: Any = Kind(answer)
+    with pytest.raises(TenantRefusal) as refusal:
+        check_movable(lambda: client)
+    assert refusal.value.status == status
+
+
+@pytest.mark.parametrize("kind", [ServerKind.EMBEDDED, ServerKind.MASTER])
+def test_let_through(kind: ServerKind) -> None:
+    client: Any = Kind(lambda: kind)
+    check_movable(lambda: client)

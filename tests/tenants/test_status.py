@@ -1,0 +1,171 @@
+"""Status (S1-S7): what can be said, drivers in order, what is stored, and drivers that fail or hang."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from configdb_sync.clock import SystemClock
+from configdb_sync.errors import SettingsError, UnavailableError
+from configdb_sync.tenants.chain import Chain
+from configdb_sync.tenants.drivers import StatusContext, StatusDriver, Surroundings, load
+from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.rows import Change, Resource
+from configdb_sync.tenants.status import Counts, Status, cut
+
+PLACE = Place("a", 1, "astute")
+TIMES = itertools.count(1)
+
+
+def change() -> Change:
+    return Change("me", "here", "req", next(TIMES))
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def filled(registry: Registry) -> Registry:
+    registry.put(change(), "a", None)
+    registry.own(change(), "a", 1, {"astute": 1, "globals": 2})
+    return registry
+
+
+def stored(registry: Registry) -> Resource:
+    _, found = registry.locate(PLACE)
+    assert isinstance(found, Live)
+    assert found.resource is not None
+    return found.resource
+
+
+class Told(StatusDriver):
+    """Says what it is given, and notes what it was told."""
+
+    def __init__(self, say: Callable[[StatusContext], StatusContext], *, local: bool = True) -> None:
+        self.say = say
+        self.local = local
+        self.deadline = 0.2
+        self.seen: list[StatusContext] = []
+
+    def get_data_source_status(self, context: StatusContext) -> StatusContext:
+        self.seen.append(context)
+        return self.say(context)
+
+
+def chain(registry: Registry, *drivers: StatusDriver, max_age: float = 0.0) -> Chain:
+    named = {f"driver {number}": driver for number, driver in enumerate(drivers)}
+    return Chain(registry, named, SystemClock(), max_age)
+
+
+def test_of_a_whole() -> None:
+    """S1."""
+    assert Counts(3, active=1, build=1, error=1).status is Status.ERROR
+    assert Counts(3, active=2, build=1).status is Status.BUILD
+    assert Counts(3, active=1).status is Status.ACTIVE
+    assert Counts(3).status is None
+
+
+@pytest.mark.parametrize("before", [None, *Status])
+@pytest.mark.parametrize("after", [None, *Status])
+def test_all_transitions(filled: Registry, before: Status | None, after: Status | None) -> None:
+    """S2."""
+    for status in (before, after):
+        filled.tell(change(), 1, {"astute": (status, None)})
+    assert (stored(filled).status, filled.tenant("a").status) == (after, after)
+
+
+def test_details_are_cut_and_say_so(filled: Registry) -> None:
+    """S3."""
+    filled.tell(change(), 1, {"astute": (Status.ERROR, "\U0001f600" * 5000)})
+    details = stored(filled).details
+    assert details is not None
+    assert (len(details), details.endswith("(cut)")) == (4096, True)
+    assert cut("x" * 4096) == "x" * 4096
+    assert cut("a\0b") == "a\ufffdb"
+
+
+def test_each_is_told_what_the_one_before_left(filled: Registry) -> None:
+    """S6."""
+    filled.tell(change(), 1, {"astute": (Status.BUILD, "x")}, "req-1")
+    first = Told(lambda context: context.told(Status.ACTIVE, "one"))
+    second = Told(lambda context: context.told(context.status, f"{context.details}, two"))
+    assert chain(filled, first, second).refresh(PLACE)
+    assert (first.seen[0].status, first.seen[0].details, first.seen[0].run) == (Status.BUILD, "x", "req-1")
+    assert (second.seen[0].status, second.seen[0].details) == (Status.ACTIVE, "one")
+    assert (stored(filled).status, stored(filled).details) == (Status.ACTIVE, "one, two")
+    assert filled.tenant("a").status is Status.ACTIVE
+
+
+def test_nothing_is_written_if_nothing_changed(filled: Registry) -> None:
+    """S7."""
+    filled.tell(change(), 1, {"astute": (Status.ACTIVE, "x")})
+    before = (stored(filled), filled.tenant("a"))
+    assert chain(filled, Told(lambda context: context)).refresh(PLACE)
+    assert (stored(filled), filled.tenant("a")) == before
+
+
+def test_at_most_once_in_a_while(filled: Registry) -> None:
+    """S6."""
+    driver = Told(lambda context: context)
+    asking = chain(filled, driver, max_age=60)
+    for _ in range(5):
+        asking.refresh(PLACE)
+    assert len(driver.seen) == 1
+
+
+def test_a_failing_and_a_hanging_driver_fail_no_get(filled: Registry, caplog: pytest.LogCaptureFixture) -> None:
+    """S7: the stored status holds; the failure is logged and counted; it isn't asked again at once."""
+    release = threading.Event()
+
+    def fail(_context: StatusContext) -> StatusContext:
+        raise RuntimeError("boom")
+
+    def hang(context: StatusContext) -> StatusContext:
+        release.wait(30)
+        return context
+
+    filled.tell(change(), 1, {"astute": (Status.ACTIVE, "x")})
+    hanging = Told(hang, local=False)
+    asking = chain(filled, Told(fail), hanging)
+    with caplog.at_level(logging.WARNING):
+        fresh = [asking.refresh(PLACE) for _ in range(3)]
+    release.set()
+    assert fresh == [False, False, False], "a remote driver couldn't be asked"
+    assert (stored(filled).status, stored(filled).details) == (Status.ACTIVE, "x")
+    assert asking.failures == {"driver 0": 1, "driver 1": 1}
+    assert "boom" not in caplog.text
+    assert len(hanging.seen) == 1
+
+
+def test_a_push_meanwhile_is_not_overwritten(filled: Registry) -> None:
+    def push(context: StatusContext) -> StatusContext:
+        filled.tell(change(), 1, {"astute": (Status.ACTIVE, "pushed")})
+        return context.told(Status.ERROR, "older")
+
+    chain(filled, Told(push)).refresh(PLACE)
+    assert stored(filled).details == "pushed"
+
+
+def test_configdb_away_and_a_definition_gone(filled: Registry) -> None:
+    def away() -> object:
+        raise UnavailableError("nobody answers")
+
+    around = Surroundings(filled.database, away, SystemClock())  # type: ignore[arg-type]
+    asking = Chain(filled, load(["configdb"], around), SystemClock(), 0)
+    assert not asking.refresh(PLACE)
+    assert not asking.refresh(Place("a", 1))
+    assert stored(filled).status is None
+
+
+def test_unknown_drivers_are_refused(filled: Registry) -> None:
+    around = Surroundings(filled.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
+    with pytest.raises(SettingsError, match=r"no status driver 'x'.*configdb, sync"):
+        load(["x"], around)
