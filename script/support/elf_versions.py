@@ -89,8 +89,6 @@ def _versions(content: bytes) -> Iterator[Version]:
         tags[tag] = value
     if _VERNEED not in tags:
         return
-    if not {_STRTAB, _VERNEEDNUM} <= tags.keys():
-        raise ValueError
     strings, entry = place(tags[_STRTAB]), place(tags[_VERNEED])
     for _ in range(tags[_VERNEEDNUM]):
         _, number, file, first, following = struct.unpack_from("<HHIII", content, entry)
