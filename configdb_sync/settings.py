@@ -1,13 +1,14 @@
 """The one reader of settings: from flags, variables, a file and defaults to one frozen value (U3).
 
 Every value knows where it came from. Precedence: the command's flags, ``CONFIGDB_SYNC_<NAME>`` variables, the
-settings file (mode 0600), defaults. The credentials of Keystone are keystoneauth's own ``OS_*`` and ``clouds.yaml``.
+settings file (mode 0600), further layers (the Fuel plugin's settings: ``plugin.layers``), defaults. The login to
+Keystone is made of the same places and held as keystoneauth's own ``OS_*`` variables.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,35 @@ FAILURES = ("deploying", "ready", "configdb", "post")
 
 Levels = tuple[tuple[str, str], ...]
 
+LOGIN = frozenset(
+    {
+        *("auth_url", "auth_type", "username", "user_id", "password", "passcode", "token"),
+        *("project_name", "project_id", "tenant_name", "user_domain_name", "user_domain_id"),
+        *("project_domain_name", "project_domain_id", "default_domain_name", "default_domain_id"),
+        *("application_credential_id", "application_credential_name", "application_credential_secret"),
+        *("region_name", "interface", "cacert", "insecure", "cloud", "client_config_file"),
+    }
+)
+"""What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
+_WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
+"""A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one place says: ``values`` by the settings' names, ``login`` by keystoneauth's variables (``OS_*``)."""
+
+    place: str
+    values: Mapping[str, Any]
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)
+
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a command. ``origins`` names the place that each value came from, by field name."""
+    """All settings of a command. ``origins`` names the place that each value came from, by field name.
+
+    ``login`` holds keystoneauth's ``OS_*`` variables, secrets among them; ``login_origins`` their places.
+    """
 
     configdb: str = "embedded"
     configdb_database: str | None = None
@@ -53,6 +79,8 @@ class Settings:
     keep_runs: int = 50
     keep_versions: int = 30
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def _text(value: Any) -> str:
@@ -155,34 +183,78 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 """How each setting is read; a reader raises ValueError with what it wants instead."""
 
 
-def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+def read_settings(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    file: Path | None = None,
+    layers: Sequence[Layer] = (),
+) -> Settings:
     """Return the settings.
 
     ``flags``: by field name, None where the flag wasn't given. ``file``: named by the user; else the default one
-    where it exists. Raises ``SettingsError`` that names the setting, its place and what it takes.
+    where it exists. ``layers``: what comes after the file, the most important first. Raises ``SettingsError`` that
+    names the setting, its place and what it takes.
     """
-    chosen = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
-    from_file = {} if chosen is None else _file(chosen)
+    variables = Layer(
+        "environment",
+        {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") or None for name in READERS},
+        {name: value for name, value in environ.items() if name.startswith("OS_") and value},
+    )
+    places = (Layer("flags", flags), variables, *_from_file(file), *layers)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, reader in READERS.items():
-        variable = ENVIRON_PREFIX + name.upper()
-        for place, value in (
-            (f"--{name.replace('_', '-')}", flags.get(name)),
-            (variable, environ.get(variable) or None),
-            (str(chosen), from_file.get(name)),
-        ):
+        origins[name] = "default"
+        for layer in places:
+            value = layer.values.get(name)
             if value is None or value == ():
                 continue
+            origins[name] = _place(layer, name)
             try:
                 values[name] = reader(value)
             except ValueError as error:
-                raise SettingsError(f"{place}: {name} is {_cut(value)}", way_out=str(error)) from None
-            origins[name] = place
+                raise SettingsError(f"{origins[name]}: {name} is {_cut(value)}", way_out=str(error)) from None
             break
-        else:
-            origins[name] = "default"
-    return Settings(**values, origins=origins)
+    login, login_origins = _login(places)
+    return Settings(**values, origins=origins, login=login, login_origins=login_origins)
+
+
+def _place(layer: Layer, name: str) -> str:
+    """Return what a value's origin is called."""
+    named = {"flags": f"--{name.replace('_', '-')}", "environment": f"{ENVIRON_PREFIX}{name.upper()}"}
+    return named.get(layer.place, layer.place)
+
+
+def _login(places: Sequence[Layer]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the login to Keystone and its values' origins: the first place's, up to one that names the Keystone."""
+    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for layer in places:
+        for name, value in layer.login.items():
+            if name not in found:
+                found[name], origins[name] = value, layer.place
+        if not _WHOLE.isdisjoint(found):
+            break
+    return found, origins
+
+
+def _from_file(named: Path | None) -> tuple[Layer, ...]:
+    path = named or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    if path is None:
+        return ()
+    found = _file(path)
+    login = found.pop("login", None) or {}
+    if not isinstance(login, dict) or not all(name in LOGIN and _is_plain(value) for name, value in login.items()):
+        raise SettingsError(
+            f"the settings file {path}: login isn't as it must be",
+            way_out=f"it holds one value each for some of {', '.join(sorted(LOGIN))}",
+        )
+    variables = {f"OS_{name.upper()}": str(value) for name, value in login.items() if value not in {None, ""}}
+    return (Layer(str(path), found, variables),)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, bool))
 
 
 def _cut(value: Any) -> str:
@@ -209,12 +281,12 @@ def _file(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
     for name in found:
-        if name not in READERS:
+        if name not in READERS and name != "login":
             raise SettingsError(
                 f"the settings file {path} has an unknown setting {_cut(name)}",
-                way_out=f"known are: {', '.join(sorted(READERS))}",
+                way_out=f"known are: {', '.join(sorted({*READERS, 'login'}))}",
             )
     return found
 
 
-assert {one.name for one in fields(Settings)} == {*READERS, "origins"}
+assert {one.name for one in fields(Settings)} == {*READERS, "origins", "login", "login_origins"}

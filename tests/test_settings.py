@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import READERS, read_settings
+from configdb_sync.settings import READERS, Layer, read_settings
 
 
 @pytest.fixture
@@ -80,3 +80,39 @@ def test_the_file_must_be_its_owners_a_mapping_and_known(file: Path) -> None:
     file.write_text("")
     file.chmod(0o600)
     assert read_settings({}, {}, file).tenant == "admin"
+
+
+def test_layers_come_after_the_file_and_before_defaults(file: Path) -> None:
+    file.write_text("tenant: from-file\n")
+    layers = [Layer("first", {"tenant": "a", "parallel": 2}), Layer("second", {"parallel": 3, "keep_runs": 7})]
+    found = read_settings({}, {}, file, layers)
+    assert (found.tenant, found.parallel, found.keep_runs, found.wait) == ("from-file", 2, 7, 240)
+    assert (found.origins["parallel"], found.origins["keep_runs"]) == ("first", "second")
+
+
+UI = Layer("ui", {}, {"OS_AUTH_URL": "http://ui:5000", "OS_USERNAME": "lcm", "OS_PASSWORD": "in-clear"})
+
+
+def test_a_password_may_lie_on_the_master_alone(file: Path) -> None:
+    file.write_text("login:\n  password: CANARY\n")
+    found = read_settings({}, {}, file, [UI])
+    assert found.login == {**UI.login, "OS_PASSWORD": "CANARY"}
+    assert found.login_origins == {"OS_AUTH_URL": "ui", "OS_USERNAME": "ui", "OS_PASSWORD": str(file)}
+    assert "CANARY" not in repr(found)
+
+
+def test_who_names_the_keystone_gives_the_whole_login(file: Path) -> None:
+    file.write_text("login:\n  auth_url: http://file:5000\n  username: me\n")
+    assert read_settings({}, {}, file, [UI]).login == {"OS_AUTH_URL": "http://file:5000", "OS_USERNAME": "me"}
+    other = {"OS_CLOUD": "mine", "OS_REGION_NAME": "r", "HOME": "/x"}
+    assert read_settings({}, other, file, [UI]).login == {"OS_CLOUD": "mine", "OS_REGION_NAME": "r"}
+    part = read_settings({}, {"OS_USERNAME": "you"}, file, [UI])
+    assert part.login == {"OS_AUTH_URL": "http://file:5000", "OS_USERNAME": "you"}
+
+
+@pytest.mark.parametrize("text", ["login: CANARY", "login: {passwort: CANARY}", "login: {password: [CANARY]}"])
+def test_a_wrong_login_is_refused_without_its_content(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=r"login isn't as it must be.*password") as caught:
+        read_settings({}, {}, file)
+    assert "CANARY" not in str(caught.value)

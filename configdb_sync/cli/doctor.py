@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +50,7 @@ class Check:
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def doctor(session: Session, *, environment: int | None, output: str) -> Exit:
     """Show every setting and where it comes from, and try each peer in turn. Changes nothing but the state folder."""
-    rows = list(_settings(session, os.environ))
+    rows = list(_settings(session))
     checks = []
     if output == "text":
         click.echo("Settings:")
@@ -86,13 +85,13 @@ def _json(rows: list[tuple[str, str, str]], checks: list[Check]) -> dict[str, An
     }
 
 
-def _settings(session: Session, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
     """Yield name, value fit to be shown, and origin of each setting, and of what keystoneauth reads itself."""
     for name in READERS:
         yield name, _shown(name, getattr(session.settings, name)), session.settings.origins[name]
-    for name in sorted(name for name in environ if name.startswith("OS_")):
-        value = environ[name]
-        yield name, "(set, not shown)" if is_secret_name(name) else urls.shown(value), "environment"
+    for name, value in sorted(session.settings.login.items()):
+        shown = "(set, not shown)" if is_secret_name(name) else urls.shown(value)
+        yield name, shown, session.settings.login_origins[name]
 
 
 def _shown(name: str, value: Any) -> str:
@@ -114,7 +113,7 @@ def _checks(session: Session, environment: int | None) -> Iterator[Check]:
     looks: dict[str, Callable[[], str | None]] = {
         "state folder": lambda: str(session.state.folder),
         "database": lambda: _database(session),
-        "Keystone": lambda: _keystone(os.environ),
+        "Keystone": lambda: _keystone(session.environ),
         "ConfigDB": lambda: _configdb(session, environment),
         "Nailgun": lambda: _nailgun(session, environment),
     }

@@ -6,7 +6,7 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +14,20 @@ from typing import Any, TypeVar
 
 import click
 
+import configdb_sync
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import connect as connect_nailgun
-from configdb_sync.settings import Settings, read_settings
+from configdb_sync.plugin.layers import plugin_layers, without_login
+from configdb_sync.plugin.master import Master, Section
+from configdb_sync.plugin.section import NAME
+from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
 from configdb_sync.sync.records import node_by_name, open_records
 from configdb_sync.sync.versions import VersionStore
@@ -35,6 +39,10 @@ ENVIRONMENT = click.IntRange(1, _HIGHEST)
 """An environment of Fuel, by its number."""
 STORED_ENVIRONMENT = click.IntRange(0, _HIGHEST)
 """Any environment that ConfigDB may hold."""
+
+MASTER = Master()
+"""Where a Fuel Master's files are: on this machine, if it is one."""
+_LOG = logging.getLogger(__name__)
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "configdb": click.option(
@@ -156,6 +164,12 @@ class Session:
         """URL of the product's own database."""
         return self.settings.database or self.state.database_url
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables that a login to Keystone is read from: this process's, with the settings' login."""
+        others = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+        return others | dict(self.settings.login)
+
     def identity_of(self, environment: int, fqdn: str) -> str:
         """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
         database = open_records(self.database)
@@ -174,7 +188,7 @@ class Session:
         """Return a client of the Nailgun that the settings name, None if they name none."""
         if self.settings.nailgun is None:
             return None
-        return connect_nailgun(self.settings.nailgun, environ=os.environ, ca_file=self.settings.nailgun_ca)
+        return connect_nailgun(self.settings.nailgun, environ=self.environ, ca_file=self.settings.nailgun_ca)
 
     @functools.cached_property
     def versions(self) -> VersionStore:
@@ -202,6 +216,7 @@ class Session:
             workers=settings.parallel,
             ca_file=settings.configdb_ca,
             insecure=settings.configdb_insecure,
+            environ=self.environ,
             fallback=self._on_nailgun,
             policy=policy,
         )
@@ -229,6 +244,45 @@ def _user() -> str:
         return f"uid {os.geteuid()}"
 
 
+def _read(flags: dict[str, Any], file: Path | None, asked: dict[str, Any]) -> Settings:
+    """Return the settings of a command; on a Fuel Master those of the plugin are among them (U3).
+
+    ``asked``: what else the command was told, an environment and a deployment among it.
+    """
+    env = asked.get("environment") or asked.get("env")
+    if not isinstance(env, int):
+        return read_settings(flags, os.environ, file)
+
+    def ask(layers: Sequence[Layer]) -> Section | None:
+        known = without_login(read_settings(flags, os.environ, file, layers), layers)
+        return _ask_nailgun(Session(known), env)
+
+    layers = plugin_layers(
+        MASTER,
+        Path(configdb_sync.__file__).parent,
+        env,
+        staged=asked.get("deployment") is not None,
+        # A command that has no flag for Nailgun doesn't ask it.
+        ask_nailgun=ask if "nailgun" in flags else None,
+    )
+    return without_login(read_settings(flags, os.environ, file, layers), layers)
+
+
+def _ask_nailgun(session: Session, env: int) -> Section | None:
+    try:
+        client = session.nailgun()
+        if client is None:
+            return None
+        with client:
+            found = client.plugin_settings(env, NAME)
+            place = f"Nailgun {client.base} ({NAME})"
+    except ProductError as error:
+        # What needs Nailgun will fail by itself, and may do so better with other settings.
+        _LOG.info("Nailgun wasn't asked for settings: %s", error)
+        return None
+    return Section(place, found.values, found.metadata) if found is not None and found.enabled else None
+
+
 def settings_options(*names: str) -> Callable[[F], F]:
     """Give a command the named settings' options and ``--settings``; it gets a ``Session`` as its first argument."""
 
@@ -237,8 +291,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
         def wrapped(*args: Any, settings_file: str | None, **kwargs: Any) -> Any:
             flags = {name: kwargs.pop(name) for name in names}
             file = settings_file or os.environ.get("CONFIGDB_SYNC_SETTINGS")
-            settings = read_settings(flags, os.environ, Path(file) if file else None)
-            session = Session(settings)
+            session = Session(_read(flags, Path(file) if file else None, kwargs))
             _sign_log_lines(session.run)
             return command(session, *args, **kwargs)
 

@@ -23,6 +23,7 @@ from configdb_sync.errors import (
 )
 
 SERVICE_TYPE = "config"
+_LOGIN = "set OS_* or clouds.yaml, login in the settings file, or the plugin's settings"
 T = TypeVar("T")
 
 
@@ -130,17 +131,27 @@ def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
         loader: Any = loading.get_plugin_loader(cloud.auth_type)
         known = {option.dest for option in loader.get_options()}
         options = {name: value for name, value in cloud.auth.items() if name in known}
+        if cloud.auth_type.endswith("password") and (lacking := _lacking(options)):
+            # keystoneauth takes these for optional, and stumbles over them later.
+            raise SettingsError(f"the login to Keystone lacks {lacking}", way_out=_LOGIN)
         plugin = loader.load_from_options(**options)
     except faults.NoMatchingPlugin:
         raise SettingsError(f"auth type {cloud.auth_type!r} isn't known", way_out="set OS_AUTH_TYPE=password") from None
     except faults.MissingRequiredOptions as error:
         names = ", ".join(option.dest for option in error.options)
-        raise SettingsError(f"the login to Keystone lacks {names}", way_out="set OS_* or clouds.yaml") from None
+        raise SettingsError(f"the login to Keystone lacks {names}", way_out=_LOGIN) from None
     if not isinstance(plugin, BaseIdentityPlugin):
         raise SettingsError(
             f"auth type {cloud.auth_type!r} has no catalog", way_out="give --configdb URL and a token file"
         )
     return plugin
+
+
+def _lacking(options: Mapping[str, str]) -> str:
+    missing = [] if options.get("password") else ["password"]
+    if not options.get("username") and not options.get("user_id"):
+        missing.insert(0, "username")
+    return " and ".join(missing)
 
 
 def _asked(where: str, ask: Callable[[], T]) -> T:

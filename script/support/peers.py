@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import bus
 import debian
 
 
@@ -32,22 +32,28 @@ PEERS = (
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
 )
+PACKAGING = (
+    Peer("rpm", "rpm"),
+    Peer("rpmbuild", "rpm"),
+    Peer("createrepo_c", "createrepo-c"),
+    Peer("dpkg-scanpackages", "dpkg-dev"),
+)
+"""What the Fuel plugin is built with."""
 
 
-def obtain(cache: Path) -> list[Path]:
+def obtain(cache: Path, peers: Sequence[Peer] = PEERS) -> list[Path]:
     """Return the folders to put on PATH, after installing or unpacking what is missing.
 
     What can't be had is left out and said so; the tests that need it are skipped with their own reason.
     """
-    missing = [peer for peer in PEERS if not _here(peer)]
+    missing = [peer for peer in peers if not _here(peer)]
     unpacked = cache / "peers"
     if missing and os.geteuid() == 0:
-        debian.install([peer.package for peer in missing])
+        debian.install(_packages(missing))
     elif any(peer.folder(unpacked) is None for peer in missing):
-        debian.unpack([peer.package for peer in missing], cache, unpacked)
-    bus.obtain(cache)
+        debian.unpack(_packages(missing), cache, unpacked)
     folders = []
-    for peer in PEERS:
+    for peer in peers:
         if shutil.which(peer.program):
             continue
         if own := peer.folder(Path("/")):
@@ -61,6 +67,10 @@ def obtain(cache: Path) -> list[Path]:
                 flush=True,
             )
     return list(dict.fromkeys(folders))
+
+
+def _packages(peers: Sequence[Peer]) -> list[str]:
+    return list(dict.fromkeys(peer.package for peer in peers))
 
 
 def _here(peer: Peer) -> bool:
@@ -91,6 +101,7 @@ def _wrapper(peer: Peer, top: Path, folder: Path) -> Path:
             "#!/bin/sh\n"
             f"export LD_LIBRARY_PATH='{_joined(shared)}'\n"
             f"export RUBYLIB='{_joined(rubylib)}'\n"
+            f"export PERL5LIB='{top}/usr/share/perl5' RPM_CONFIGDIR='{top}/usr/lib/rpm'\n"
             f"exec '{source / name}' \"$@\"\n"
         )
         script.chmod(0o755)

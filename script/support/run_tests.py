@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import bus
 import peers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +20,8 @@ def set_path(folders: list[Path]) -> None:
 
 
 def main() -> None:
-    set_path(peers.obtain(ROOT / ".cache"))
+    set_path(peers.obtain(ROOT / ".cache", (*peers.PEERS, *peers.PACKAGING)))
+    bus.obtain(ROOT / ".cache")
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *sys.argv[1:]])
 

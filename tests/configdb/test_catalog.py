@@ -132,3 +132,13 @@ def test_logins_that_are_none() -> None:
         connect("catalog", environ={"OS_AUTH_URL": KEYSTONE, "OS_AUTH_TYPE": "none", "OS_ENDPOINT": "x"})
     with pytest.raises(SettingsError, match="--configdb-database"):
         connect("embedded")
+
+
+@pytest.mark.parametrize(
+    ("gone", "lacks"),
+    [(["OS_PASSWORD"], "password"), (["OS_USERNAME", "OS_PASSWORD"], "username and password")],
+)
+def test_a_login_that_lacks_something_is_said_so_before_anything_is_sent(gone: list[str], lacks: str) -> None:
+    environ = {name: value for name, value in ENVIRON.items() if name not in gone}
+    with responses.RequestsMock(), pytest.raises(SettingsError, match=f"lacks {lacks} "):
+        connect("catalog", environ=environ)

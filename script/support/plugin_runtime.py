@@ -1,0 +1,222 @@
+"""Lays a portable Python (``runtime/``) and the libraries (``vendor/``) into the plugin. Standard library and pip.
+
+A Fuel Master has Python 2.7 and may have no internet: what the task needs is in the plugin. ``CONFIGDB_SYNC_RUNTIME``
+names the archive of a portable CPython, ``none`` means that the master has a Python of its own. The libraries are
+those of ``requirements.txt``, checked against its hashes, built for CentOS 7 (manylinux2014), for several Pythons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import elf_versions
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHONS = "3.11 3.12 3.13"
+PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64")
+# Of a portable CPython, what a service never needs.
+LEFT_OUT = re.compile(
+    r"/__pycache__(/|$)|^(include|share)(/|$)|\.a$|/(tcl|tk|itcl|thread)\d[^/]*/|/lib(tcl|tk)[^/]*$|"
+    r"^lib/python3\.\d+/(test|tests|idlelib|turtledemo|tkinter|ensurepip|lib2to3|site-packages|config-3[^/]*)(/|$)|"
+    r"^bin/(?!python3)"
+)
+# A build tool that nothing uses while the product runs, though pbr names it.
+NOT_TAKEN = frozenset({"setuptools"})
+HOW = """\
+where the plugin's Python comes from isn't said. Set CONFIGDB_SYNC_RUNTIME to one of:
+  a file     the path of a portable CPython: `cpython-3.*-x86_64-unknown-linux-gnu-install_only.tar.gz` from
+             https://github.com/astral-sh/python-build-standalone/releases
+  an address of such a file; CONFIGDB_SYNC_RUNTIME_SHA256 is then its sha256 from SHA256SUMS there
+  none       the plugin has no Python; the master must have 3.11 or later"""
+
+
+class BuildError(Exception):
+    """The plugin can't be made complete; the text says what to do."""
+
+
+def lay(top: Path, environ: Mapping[str, str], cache: Path) -> None:
+    """Make ``runtime/`` and ``vendor/`` below ``top`` anew. Raises ``BuildError``."""
+    archive = obtain(environ, cache)
+    glibc = _glibc(environ)
+    for name in ("runtime", "vendor"):
+        shutil.rmtree(top / name, ignore_errors=True)
+    pythons = environ.get("CONFIGDB_SYNC_PYTHONS", PYTHONS).split()
+    if archive is not None:
+        version = unpack(archive, top / "runtime")
+        if version not in pythons:
+            pythons = [version] if "CONFIGDB_SYNC_PYTHONS" in environ else [*pythons, version]
+        check(top / "runtime", {"GLIBC": glibc})
+    for version in pythons:
+        libraries(top, version, cache)
+    check(top / "vendor", elf_versions.LIMITS)
+
+
+def obtain(environ: Mapping[str, str], cache: Path) -> Path | None:
+    """Return the archive that the environment names, fetched if it is an address, None for ``none``."""
+    named = environ.get("CONFIGDB_SYNC_RUNTIME", "")
+    wanted = environ.get("CONFIGDB_SYNC_RUNTIME_SHA256", "").lower()
+    if not named:
+        raise BuildError(HOW)
+    if named == "none":
+        return None
+    if named.startswith(("https://", "http://")):
+        if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+            raise BuildError("an address needs CONFIGDB_SYNC_RUNTIME_SHA256, the sha256 that the file must have")
+        return _fetched(named, wanted, cache)
+    path = Path(named).absolute()
+    if not path.is_file():
+        raise BuildError(f"CONFIGDB_SYNC_RUNTIME: there is no file {path}")
+    if wanted and _sha256(path) != wanted:
+        raise BuildError(f"{path} doesn't have the sha256 of CONFIGDB_SYNC_RUNTIME_SHA256")
+    return path
+
+
+def unpack(archive: Path, runtime: Path) -> str:
+    """Unpack a portable CPython into ``runtime``, without its top folder and what isn't needed; return ``3.x``."""
+    new = runtime.with_name(f"{runtime.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                inner = member.name.removeprefix("./").partition("/")[2]
+                if inner and not LEFT_OUT.search(inner):
+                    target = member.linkname.partition("/")[2] if member.islnk() else member.linkname
+                    tar.extract(member.replace(name=inner, linkname=target), new, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise BuildError(f"{archive.name} can't be unpacked: {error}; is it an install_only .tar.gz?") from None
+    found = [re.fullmatch(r"python(3\.\d+)", path.name) for path in sorted((new / "lib").glob("python3.*"))]
+    versions = [match[1] for match in found if match]
+    if len(versions) != 1 or not os.access(new / "bin/python3", os.X_OK):
+        raise BuildError(f"{archive.name} holds no bin/python3 with one lib/python3.x below its top folder")
+    (new / f"lib/python{versions[0]}/site-packages").mkdir(exist_ok=True)
+    new.rename(runtime)
+    return versions[0]
+
+
+def libraries(top: Path, version: str, cache: Path) -> None:
+    """Unpack the wheels of ``requirements.txt`` for Python ``version``; what is the same for all goes to ``common``."""
+    tag = f"cp{version.replace('.', '')}"
+    folder = cache / "plugin" / tag
+    lock = ROOT / "requirements.txt"
+    stamp = folder / "stamp"
+    if not stamp.exists() or stamp.read_text() != _sha256(lock):
+        shutil.rmtree(folder, ignore_errors=True)
+        _download(lock, version, tag, folder)
+        stamp.write_text(_sha256(lock))
+    (top / "vendor" / tag).mkdir(parents=True)
+    for wheel in sorted(folder.glob("*.whl")):
+        common = wheel.name.endswith("-none-any.whl")
+        name = wheel.name.split("-")[0]
+        if name in NOT_TAKEN:
+            continue
+        target = top / "vendor" / ("common" if common else tag)
+        if common and list(target.glob(f"{name}-*.dist-info")):
+            continue
+        _unpack_wheel(wheel, target)
+
+
+def check(folder: Path, limits: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ``BuildError`` if a native file below ``folder`` wants more of the system than ``limits``."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.is_symlink():
+            continue
+        content = path.read_bytes()
+        if not elf_versions.is_elf(content):
+            continue
+        try:
+            found = elf_versions.too_new(elf_versions.wanted(content), dict(limits))
+        except elf_versions.NotReadableError as error:
+            raise BuildError(f"{path.relative_to(folder.parent)}: {error}") from None
+        if found:
+            raise BuildError(
+                f"{path.relative_to(folder.parent)} wants {found[0].name} of {found[0].library}, which CentOS 7 doesn't"
+                " have; take a build for x86_64 and glibc 2.17, or say which glibc the master has:"
+                " CONFIGDB_SYNC_RUNTIME_GLIBC=2.36"
+            )
+
+
+def _glibc(environ: Mapping[str, str]) -> tuple[int, ...]:
+    text = environ.get("CONFIGDB_SYNC_RUNTIME_GLIBC", "")
+    if not text:
+        return elf_versions.LIMITS["GLIBC"]
+    if not re.fullmatch(r"\d+\.\d+", text):
+        raise BuildError(f"CONFIGDB_SYNC_RUNTIME_GLIBC is {text!r}; it looks like 2.17")
+    return tuple(map(int, text.split(".")))
+
+
+def _fetched(address: str, wanted: str, cache: Path) -> Path:
+    kept = cache / "plugin" / f"{wanted}.tar.gz"
+    if kept.is_file() and _sha256(kept) == wanted:
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    new = kept.with_name(f"{kept.name}.new")
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer, new.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+    except OSError as error:
+        raise BuildError(f"{address} can't be fetched: {error}; name a file instead") from None
+    if _sha256(new) != wanted:
+        new.unlink()
+        raise BuildError(f"what {address} gives doesn't have the sha256 of CONFIGDB_SYNC_RUNTIME_SHA256")
+    new.rename(kept)
+    return kept
+
+
+def _download(lock: Path, version: str, tag: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+    command += ["--implementation=cp", f"--python-version={version}", f"--dest={folder}", f"--requirement={lock}"]
+    command += [f"--abi={abi}" for abi in (tag, "abi3", "none")]
+    command += [f"--platform={platform}" for platform in PLATFORMS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stderr.strip() or "no reason given").splitlines()[-1]
+        raise BuildError(f"pip can't download the libraries for Python {version}: {said}")
+
+
+def _unpack_wheel(wheel: Path, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        for member in file.infolist():
+            folder, _, inner = member.filename.partition("/")
+            if folder.endswith(".data"):
+                # Commands and headers; libraries in there would need more than this.
+                if inner.split("/")[0] in {"purelib", "platlib"}:
+                    raise BuildError(f"{wheel.name} has libraries in {folder}")
+                continue
+            if "/tests/" not in member.filename:
+                file.extract(member, target)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sizes(top: Path, names: Iterable[str]) -> str:
+    """Say how big what was laid is."""
+    found = ((name, [path.lstat().st_size for path in (top / name).rglob("*")]) for name in names)
+    return ", ".join(f"{name}: {len(each)} files, {sum(each) / 1e6:.0f} MB" for name, each in found if each)
+
+
+def main() -> int:
+    cache = Path(os.environ.get("CONFIGDB_SYNC_CACHE", ROOT / ".cache"))
+    try:
+        lay(ROOT, os.environ, cache)
+    except (BuildError, OSError) as error:
+        print(f"pre_build_hook: {error}", file=sys.stderr)
+        return 1
+    print(sizes(ROOT, ("runtime", "vendor")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""What the tests share: the build's own modules, a portable Python made of this one, and the RPM built with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.plugin import jail as jails
+from tests.plugin.jail import Jail
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPPORT = ROOT / "script/support"
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# As the hook leaves them out, here for the archive's size, and what is only this machine's.
+_LEFT_OUT = {
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "lib2to3",
+    "site-packages",
+    "__pycache__",
+}
+_LEFT_OUT |= {"dist-packages", "pydoc_data"}
+
+if str(SUPPORT) not in sys.path:
+    sys.path.append(str(SUPPORT))
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive like that of a portable CPython, made of the Python that runs the tests."""
+    path = tmp_path_factory.mktemp("archive") / "cpython-here-install_only.tar.gz"
+    library = Path(sysconfig.get_paths()["stdlib"])
+    shared = sysconfig.get_config_var("INSTSONAME") if sysconfig.get_config_var("Py_ENABLE_SHARED") else None
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        tar.add(Path(sys.executable).resolve(), f"python/bin/python{VERSION}")
+        tar.add(library, f"python/lib/python{VERSION}", filter=_wanted)
+        if shared:
+            folder = Path(sysconfig.get_config_var("LIBDIR"))
+            tar.add((folder / shared).resolve(), f"python/lib/{shared}")
+            # A real portable Python finds its library itself.
+            script = path.with_name("python3")
+            script.write_text(
+                '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\n'
+                f'LD_LIBRARY_PATH="$here/../lib" exec "$here/python{VERSION}" "$@"\n'
+            )
+            script.chmod(0o755)
+            tar.add(script, "python/bin/python3")
+        else:
+            link = tarfile.TarInfo("python/bin/python3")
+            link.type, link.linkname = tarfile.SYMTYPE, f"python{VERSION}"
+            tar.addfile(link)
+    return path
+
+
+def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    name = member.name.rpartition("/")[2]
+    return None if name in _LEFT_OUT or name.startswith("config-") or name.endswith(".a") else member
+
+
+@pytest.fixture(scope="session")
+def rpm(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plugin, built by ``script/plugin``'s own code with that Python."""
+    import build_plugin
+
+    lacking = [program for program in build_plugin.PROGRAMS if shutil.which(program) is None]
+    if lacking:
+        pytest.skip(f"{lacking[0]} is not installed here")
+    glibc = platform.libc_ver()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONFIGDB_SYNC_RUNTIME", str(archive))
+        patch.setenv("CONFIGDB_SYNC_RUNTIME_GLIBC", glibc)
+        patch.setenv("CONFIGDB_SYNC_PYTHONS", VERSION)
+        for name in [name for name in os.environ if name.startswith("PIP_")]:
+            patch.delenv(name)
+        return build_plugin.build(tmp_path_factory.mktemp("rpm"))
+
+
+@pytest.fixture(scope="session")
+def installed(rpm: Path, tmp_path_factory: pytest.TempPathFactory) -> Jail:
+    """An empty root with the plugin installed by rpm."""
+    jail = jails.make(tmp_path_factory.mktemp("master"))
+    done = jail.rpm("--install", "--nodeps", "--nosignature", rpm)
+    assert done.returncode == 0, done.stderr
+    return jail
+
+
+@pytest.fixture
+def master(installed: Jail) -> Jail:
+    """The same, as it was right after the installation."""
+    for name in ("var/lib/configdb-sync", "etc/fuel", "trees", "etc/configdb-sync"):
+        shutil.rmtree(installed.root / name, ignore_errors=True)
+    return installed

@@ -1,0 +1,78 @@
+"""An empty root to install the plugin into: a Fuel Master as far as a package sees it, with ``sh`` and no Python.
+
+What is in it: copies of a few of this machine's commands, its libraries (mounted), ``/proc`` and ``/dev``. Each command
+runs in a mount namespace of its own and is confined to it; loopback is this machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LIMIT_S = 240
+COMMANDS = ("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "rm", "chmod", "ls", "cat", "test")
+MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
+ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}
+"""The environment in which Astute has a task run: no HOME, no USER (facts/fuel-plugin.md 3)."""
+
+
+@dataclass(frozen=True)
+class Jail:
+    """A root folder that commands can be run in."""
+
+    root: Path
+
+    def run(self, command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a shell command confined to the root, as Astute does."""
+        inside = " ".join(f"{name}='{value}'" for name, value in {**ASTUTE, **environ}.items())
+        quoted = command.replace("'", "'\\''")
+        return self._namespace(f"exec chroot '{self.root}' /usr/bin/env -i {inside} /bin/sh -c '{quoted}'")
+
+    def rpm(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run this machine's rpm on the root; the package's own scripts run confined to it."""
+        words = " ".join(f"'{argument}'" for argument in arguments)
+        return self._namespace(f"exec rpm --root '{self.root}' {words}")
+
+    def _namespace(self, script: str) -> subprocess.CompletedProcess[str]:
+        mounts = [
+            f"mount --rbind '/{name}' '{self.root}/{name}'"
+            for name in MOUNTED
+            if (self.root / name).is_dir() and not (self.root / name).is_symlink()
+        ]
+        return subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, script])],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_S,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def make(root: Path) -> Jail:
+    """Make an empty root. Skips the test where namespaces can't be had."""
+    if os.geteuid() != 0:
+        pytest.skip("no mount namespaces here: needs root")
+    for name in MOUNTED:
+        here = Path("/") / name
+        if here.is_symlink():
+            (root / name).symlink_to(here.readlink())
+        elif here.is_dir():
+            (root / name).mkdir(parents=True)
+    for name in ("usr/bin", "tmp", "etc", "var/lib"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "bin").symlink_to("usr/bin")
+    for name in COMMANDS:
+        found = shutil.which(name, path="/usr/bin:/bin")
+        assert found is not None
+        shutil.copy(found, root / "usr/bin" / name)
+    jail = Jail(root)
+    done = jail.run("ls /proc/self")
+    if done.returncode:
+        pytest.skip(f"no mount namespaces here: {done.stderr.strip()}")
+    return jail
