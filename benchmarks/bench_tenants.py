@@ -138,6 +138,7 @@ def scaled(url_of: Callable[[str], str], many: int, what: str) -> Iterator[Measu
     small, large = InProcess(url_of(f"few_{what}")), InProcess(url_of(f"many_{what}"))
     fill(small.registry, few)
     fill(large.registry, many)
+    os.sync()  # else the first changes wait for what was filled in
     rounds = 5
     fresh = itertools.count()
     calls: dict[str, tuple[Callable[[InProcess, int, int], None], int]] = {

@@ -19,6 +19,7 @@ from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
@@ -195,14 +196,17 @@ class Session:
         return VersionStore(lambda: open_records(self.database), self.settings.keep_versions, SystemClock())
 
     @contextmanager
-    def client(self, *, comment: str | None = None) -> Iterator[ConfigDBClient]:
-        """Yield a client of the ConfigDB that the settings name. What it changes is in the history (U17)."""
+    def client(self, *, comment: str | None = None, policy: RetryPolicy | None = None) -> Iterator[ConfigDBClient]:
+        """Yield a client of the ConfigDB that the settings name. What it changes is in the history (U17).
+
+        ``policy``: how often to try, if not as often as a run does.
+        """
         writer = Writer(run=self.run, author=self.author, comment=comment)
-        with closing(self.versions) as versions, self._connected(writer) as client:
+        with closing(self.versions) as versions, self._connected(writer, policy) as client:
             client.observe(functools.partial(versions.record, client.base, writer))
             yield client
 
-    def _connected(self, writer: Writer) -> ConfigDBClient:
+    def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:
         settings = self.settings
         return connect(
             settings.configdb,
@@ -214,6 +218,7 @@ class Session:
             insecure=settings.configdb_insecure,
             environ=self.environ,
             fallback=self._on_nailgun,
+            policy=policy,
         )
 
     def _on_nailgun(self) -> str | None:

@@ -13,10 +13,14 @@ from configdb_sync.cli.options import CONNECTION, Session, settings_options
 from configdb_sync.cli.tenant_commands import COMMANDS
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
 from configdb_sync.tenants.access import Access, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
 from configdb_sync.tenants.registry import Registry
+
+_PATIENCE = RetryPolicy(attempts=2, whole=5.0)
+"""A request waits for its answer: what can't be asked now is asked again later."""
 
 
 @click.group(commands=COMMANDS)
@@ -123,7 +127,7 @@ def serve(
         transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
         limits=Limits(retention=int(retention * DAY)),
         listed=listed,
-        connect=session.client,
+        connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
         pull=pull,
     )

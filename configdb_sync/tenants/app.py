@@ -141,10 +141,10 @@ class Application:
             return handler(self.context, Request(environ, method, found, target.query, caller, identity, time))
         except TenantRefusal as refusal:
             if refusal.status >= 500:
-                log.warning("%s: %s", identity, refusal.what, exc_info=refusal.__cause__)
+                log.warning("%s, %s: %s", identity, _named(asked), refusal.what, exc_info=refusal.__cause__)
             return refused(refusal, identity)
         except Exception:
-            log.exception("%s: a fault of the service's own", identity)
+            log.exception("%s, %s: a fault of the service's own", identity, _named(asked))
             return refused(refuse(500, "the service failed; its log tells more"), identity)
 
     def _admitted(self, caller: Caller, asked: Route) -> Caller:
@@ -180,3 +180,9 @@ class Application:
             "seconds": round(seconds, 6),
         }
         usage.info("%s", json.dumps(record))
+
+
+def _named(asked: list[Route]) -> str:
+    """Return the tenant of a request for a log line (T14)."""
+    place = asked[0].place if asked else None
+    return "no tenant" if place is None else f"tenant {place.tenant!r}"

@@ -71,7 +71,7 @@ class Chain:
         except TenantRefusal:
             pass  # it is gone; the GET itself says so
         except Exception:
-            log.exception("the status of %s couldn't be brought up to date", place.path or "a tenant")
+            log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)
             self.failures["chain"] += 1
         with self._lock:
             self._asked[place] = (now, fresh)
@@ -150,7 +150,8 @@ class Chain:
                 self._open[name] = self._clock.monotonic() + BREAK
                 fresh = fresh and driver.local
                 reason = str(error) if isinstance(error, ConfigDBError) else type(error).__name__
-                log.warning("status driver %s failed and isn't asked for %.0f s: %s", name, BREAK, reason)
+                where = f"tenant {context.place.tenant!r} {context.place.path}".rstrip()
+                log.warning("status driver %s failed for %s, isn't asked for %.0f s: %s", name, where, BREAK, reason)
         return context, fresh
 
     def _one(self, driver: StatusDriver, context: StatusContext, kind: str) -> StatusContext:

@@ -51,7 +51,7 @@ def wanted(content: bytes) -> tuple[Version, ...]:
         raise NotReadableError("not of 64 bits, little-endian")
     try:
         return tuple(_versions(content))
-    except (struct.error, StopIteration, UnicodeDecodeError, ValueError, OverflowError):
+    except (struct.error, LookupError, ValueError, OverflowError):
         raise NotReadableError("its dynamic segment can't be read") from None
 
 

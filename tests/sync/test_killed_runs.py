@@ -37,7 +37,9 @@ def killed(product: Product, trees: Path, point: str, *more: object) -> None:
 @contextmanager
 def frozen(state: Path, trees: Path, point: str, *more: object) -> Iterator[subprocess.Popen[str]]:
     """A run that stands still at a step; it goes on when it gets SIGCONT."""
-    process = processes.start(state, "sync", "--env", 5, "--from", trees, *more, **{VARIABLE: f"{point}:1:STOP"})
+    # One thread: another might be stopped while it holds the database's write lock.
+    arguments = ("sync", "--env", 5, "--from", trees, "--parallel", 1, *more)
+    process = processes.start(state, *arguments, **{VARIABLE: f"{point}:1:STOP"})
     try:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), process.communicate()

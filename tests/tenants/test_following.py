@@ -215,3 +215,19 @@ def test_the_service_purges_what_is_due(world: World) -> None:
         until(lambda: api.get(Place("a").url).status == 404)
         until(lambda: world.placed()[component_name("a", ENV)] == [])
         assert api.put(Place("a").url).status == 201
+
+
+def test_configdb_away(world: World) -> None:
+    """T2: 203 with the stored state; a move isn't begun while it isn't known whether it can be followed."""
+    arguments = ("--configdb", "http://127.0.0.1:1", "--max-age", "0")
+    with serving(world.state, *arguments) as (api, _):
+        shown = api.get(Place("a").url)
+        assert (shown.status, shown.json["resource_count"]) == (203, 3)
+        assert api.get(Place("a", ENV).url).status == 203
+        level = api.get(f"{Place('a', ENV, 'astute').url}?level=nodes=46")
+        assert (level.status, "effective" in level.json) == (203, False)
+        assert api.get(f"{Place('a').url}?fields=id").status == 200
+        assert api.post(Place("a").move_url("b")).status == 503
+        assert api.delete(Place("a").url).status == 204
+        assert api.post(f"{Place('a').url}/action/recover").status == 204
+    world.whole("a")
