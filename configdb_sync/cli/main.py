@@ -9,43 +9,43 @@ from typing import Any
 import click
 
 from configdb_sync import __version__
-from configdb_sync.cli.doctor import doctor
-from configdb_sync.cli.gc import gc_command
-from configdb_sync.cli.past import approve, runs
-from configdb_sync.cli.ping import ping
-from configdb_sync.cli.runs import plan, sync
-from configdb_sync.cli.serve import configdb
-from configdb_sync.cli.simulate import simulate
-from configdb_sync.cli.tenants import tenants
-from configdb_sync.cli.transfer import COMMANDS as TRANSFER_COMMANDS
-from configdb_sync.cli.values import COMMANDS as VALUE_COMMANDS
-from configdb_sync.cli.versions import COMMANDS as VERSION_COMMANDS
+from configdb_sync.cli.lazy import LazyGroup
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 
+_PLACES = {
+    "plan": ("runs", "plan"),
+    "sync": ("runs", "sync"),
+    "ping": ("ping", "ping"),
+    "simulate": ("simulate", "simulate"),
+    "approve": ("past", "approve"),
+    "runs": ("past", "runs"),
+    "get": ("values", "get_command"),
+    "set": ("values", "set_command"),
+    "del": ("values", "del_command"),
+    "override": ("values", "override_command"),
+    "rm-override": ("values", "rm_override_command"),
+    "history": ("versions", "history_command"),
+    "diff": ("versions", "diff_command"),
+    "revert": ("versions", "revert_command"),
+    "overrides": ("versions", "overrides_command"),
+    "dump": ("transfer", "dump_command"),
+    "load": ("transfer", "load_command"),
+    "gc": ("gc", "gc_command"),
+    "doctor": ("doctor", "doctor"),
+    "configdb": ("serve", "configdb"),
+    "tenants": ("tenants", "tenants"),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+@click.group(
+    cls=LazyGroup,
+    places=_PLACES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="configdb-sync")
 def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
-
-
-for command in (
-    plan,
-    sync,
-    ping,
-    simulate,
-    approve,
-    runs,
-    *VALUE_COMMANDS,
-    *VERSION_COMMANDS,
-    *TRANSFER_COMMANDS,
-    gc_command,
-    doctor,
-    configdb,
-    tenants,
-):
-    cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:
