@@ -46,6 +46,11 @@ def layout_of(paths: Collection[str]) -> Layout:
     )
 
 
+def is_foreign(path: str, layout: Layout) -> bool:
+    """Tell whether a new file at ``path`` would make a node of this layout pass for one of another."""
+    return layout_of({*layout.base_files, path}) is not layout
+
+
 def _hierarchy(*base: str) -> tuple[DataSource, ...]:
     entries: tuple[str | tuple[str, str], ...] = (
         "plugins/*",

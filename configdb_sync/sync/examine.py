@@ -13,6 +13,7 @@ from configdb_sync.errors import (
     DocumentError,
     EnvironmentMismatchError,
     NodeError,
+    NodeFileError,
     ProductError,
     SettingsError,
 )
@@ -20,7 +21,7 @@ from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.datasource import DataSource
 from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.facts import NodeFacts, facts_of
-from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout, is_foreign, layout_of
 from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
@@ -145,7 +146,9 @@ class Examiner:
                     plan.leave(name, path, stored)
                     continue
                 document = base.get(path) or self._document(read, path)
-                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange)
+                subject = Subject(
+                    name, path, read.files.get(path), document, own.get(name), strange, is_foreign(path, layout)
+                )
                 if not agreed:
                     subject = replace(subject, record=recall(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -237,6 +240,12 @@ class Examiner:
             beneath = merge_levels([*above, (meant.values, overrides)])
             ordered = given(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
+        if subject.foreign and decision.write is Write.CREATE:
+            raise NodeFileError(
+                "there are overrides for it, but with this file the node would pass for one of another Fuel release;"
+                " it was not made",
+                way_out="take them away, and override what the node has instead",
+            )
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         levels = [*above, (meant.values, overrides)]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))

@@ -18,7 +18,8 @@ from configdb_sync.sync.stored import StoredNode
 class Subject:
     """What is known of one document before ConfigDB is asked.
 
-    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere. ``foreign``: with the file
+    the node would pass for one of another release.
     """
 
     data_source: str
@@ -27,6 +28,7 @@ class Subject:
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
     strange: bool
+    foreign: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 
 from configdb_sync.errors import NodeError
 from configdb_sync.hiera.datasource import problem_of_name, problem_of_path
-from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout, is_foreign, layout_of
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ def test_the_base_files_decide(paths: list[str], layout: Layout) -> None:
 def test_a_node_without_its_base_files_is_an_error_for_that_node(paths: list[str], message: str) -> None:
     with pytest.raises(NodeError, match=message):
         layout_of(paths)
+
+
+def test_a_file_that_would_turn_the_layout_is_foreign() -> None:
+    assert is_foreign("astute.yaml", Layout.FUEL10)
+    assert not is_foreign("globals.yaml", Layout.FUEL10)
+    assert not any(is_foreign(path, Layout.FUEL9) for path in ("astute.yaml", "node.yaml", "cluster.yaml"))
 
 
 @pytest.mark.parametrize("layout", Layout)

@@ -425,6 +425,27 @@ def test_a_database_of_configdb_that_fails_shows_no_value(
     assert "Traceback" not in caplog.text + result.err
 
 
+def test_an_override_never_turns_a_node_into_one_of_another_release(product: Product, tmp_path: Path) -> None:
+    """U7: Fuel 10 has no astute.yaml; a plugin's list may name it all the same."""
+    hiera = tmp_path / "trees/node-1/etc/hiera"
+    hiera.mkdir(parents=True)
+    facts = "uid: '1'\nfqdn: node-1.example.com\ndeployment_id: 5\n"
+    (hiera / "node.yaml").write_text(facts)
+    (hiera / "cluster.yaml").write_text(f"{facts}debug: false\n")
+    arguments = (product, tmp_path / "trees", "--data-sources", "astute")
+    assert sync(*arguments)[0] == Exit.OK
+    where = ("--env", 5, "--level", "nodes=1", "--key", "debug")
+    for name in ("astute", "cluster"):
+        assert product("override", *where, "-r", name, "--type", "bool", "--value", "true").code == 0
+    code, text = sync(*arguments)
+    assert code == Exit.PARTIAL
+    assert "node 1, file astute.yaml" in text
+    assert not (hiera / "astute.yaml").exists()
+    assert "debug: true" in (hiera / "cluster.yaml").read_text()
+    assert product("rm-override", *where, "-r", "astute").code == 0
+    assert sync(*arguments)[0] == Exit.OK
+
+
 def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path) -> None:
     """U13: the run after it has nothing to send, not even to ConfigDB's records."""
     trees = tmp_path / "trees"
