@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -31,7 +32,12 @@ def timed(*command: str) -> float:
 
 
 def measure(full: bool) -> Iterator[Measure]:
-    """Yield the measures; ``full``: 50 nodes three times, and 200 nodes for the memory."""
+    """Yield the measures; ``full``: 50 nodes three times, and 200 nodes for the memory. Limits are meant for that."""
+    for found in _measures(full):
+        yield found if full else replace(found, limit=None)
+
+
+def _measures(full: bool) -> Iterator[Measure]:
     with tempfile.TemporaryDirectory() as name:
         yield from _first_sync(Path(name), 50 if full else 10, 3 if full else 1)
     with tempfile.TemporaryDirectory() as name:
