@@ -103,7 +103,7 @@ def del_command(
 @arguments.place_options()
 @arguments.value_options
 @click.option("--all-nodes", is_flag=True, help="For every node that has no override of that key, later ones too.")
-@click.option("--copy-from", metavar="ID", help="Take over all overrides that the node of this id has.")
+@click.option("--copy-from", metavar="ID", help="Take over the overrides that the node of this id has there.")
 def override_command(
     session: Session,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,7 +14,6 @@ from configdb_sync.errors import (
     DocumentError,
     EnvironmentMismatchError,
     NodeError,
-    NodeFileError,
     ProductError,
     SettingsError,
 )
@@ -21,10 +21,10 @@ from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.datasource import DataSource
 from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.facts import NodeFacts, facts_of
-from configdb_sync.hiera.layouts import DEFAULT, Layout, is_foreign, layout_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.hiera.sources import NodeMap, map_node
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.model import NodeLeftOut, NodeRead
@@ -34,6 +34,7 @@ from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.idle import idle_overrides
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
@@ -119,7 +120,8 @@ class Examiner:
         paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
         layout = layout_of(paths)
         base = {path: self._base_document(read, path) for path in layout.base_files}
-        facts = facts_of(layout, {path: document.values for path, document in base.items()})
+        values = {path: document.values for path, document in base.items()}
+        facts = facts_of(layout, values)
         if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
             return None
         self._check(read, facts, layout)
@@ -131,6 +133,7 @@ class Examiner:
         if stored is None or stored.levels != levels:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
+        identity = Identity(layout, values, functools.partial(self._told, layout))
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
         unknown = not own and not stored.records()
@@ -146,9 +149,7 @@ class Examiner:
                     plan.leave(name, path, stored)
                     continue
                 document = base.get(path) or self._document(read, path)
-                subject = Subject(
-                    name, path, read.files.get(path), document, own.get(name), strange, is_foreign(path, layout)
-                )
+                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange, identity)
                 if not agreed:
                     subject = replace(subject, record=recall(own.get(name), subject, stored))
                 work = self._one(subject, stored, plan)
@@ -214,6 +215,12 @@ class Examiner:
             )
         return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
 
+    def _told(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
+        """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
+        facts = facts_of(layout, base)
+        names = tuple(source.name for source in self._data_sources(layout, facts.scope))
+        return facts, self._levels(facts.scope), names
+
     def _levels(self, facts: Mapping[str, Json]) -> LevelPath:
         path = []
         for name, template in self.options.levels:
@@ -240,12 +247,7 @@ class Examiner:
             beneath = merge_levels([*above, (meant.values, overrides)])
             ordered = given(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
-        if subject.foreign and decision.write is Write.CREATE:
-            raise NodeFileError(
-                "there are overrides for it, but with this file the node would pass for one of another Fuel release;"
-                " it was not made",
-                way_out="take them away, and override what the node has instead",
-            )
+        subject.identity.check(subject.path, decision)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         levels = [*above, (meant.values, overrides)]
         plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))

@@ -9,6 +9,7 @@ from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile
 from configdb_sync.sync.decide import Decision
+from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.records import Record
 from configdb_sync.sync.stored import StoredNode
@@ -18,8 +19,7 @@ from configdb_sync.sync.stored import StoredNode
 class Subject:
     """What is known of one document before ConfigDB is asked.
 
-    ``strange``: values of this node were uploaded, and no record of it is left anywhere. ``foreign``: with the file
-    the node would pass for one of another release.
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
     """
 
     data_source: str
@@ -28,7 +28,7 @@ class Subject:
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
     strange: bool
-    foreign: bool = False
+    identity: Identity
 
 
 @dataclass(frozen=True)

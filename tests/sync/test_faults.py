@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -444,6 +445,35 @@ def test_an_override_never_turns_a_node_into_one_of_another_release(product: Pro
     assert "debug: true" in (hiera / "cluster.yaml").read_text()
     assert product("rm-override", *where, "-r", "astute").code == 0
     assert sync(*arguments)[0] == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("uid", "77"),
+        ("deployment_id", 9),
+        ("fqdn", "other.example.com"),
+        ("role", "../x"),
+        ("configdb-sync", {"metadata": {"data_sources": ["-astute"]}}),
+        ("configdb-sync", {"metadata": {"data_sources": 7}}),
+    ],
+)
+def test_an_override_never_hides_who_a_node_is(product: Product, trees: Path, key: str, value: object) -> None:
+    """U18: it must be possible to take it away again."""
+    levels = ("--levels", "role=%{role},nodes=%{uid}")
+    assert sync(product, trees, *levels)[0] == Exit.OK
+    before = contents(trees)
+    where = ("--env", 5, "-r", "astute", "--level", "role=compute", "--level", "nodes=2")
+    text = json.dumps({key: value, "debug": True})
+    assert product("override", *where, "--type", "json", "--value", text).code == 0
+    for _ in range(2):
+        code, shown = sync(product, trees, *levels)
+        assert code == Exit.PARTIAL
+        assert "node 2, file astute.yaml" in shown
+        assert contents(trees) == before
+    assert product("rm-override", *where, "--key", json.dumps([key])).code == 0
+    assert sync(product, trees, *levels)[0] == Exit.OK
+    assert "debug: true" in (trees / "node-2/etc/astute.yaml").read_text()
 
 
 def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path) -> None:
