@@ -19,35 +19,9 @@ import sqlalchemy as sa
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
+from configdb_sync.sync.tables import NODES, QUIET, RECORDS
 
 SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0004", table="sync_schema")
-
-_RECORDS = sa.table(
-    "records",
-    sa.column("place", sa.Text),
-    sa.column("environment", sa.Integer),
-    sa.column("node", sa.Text),
-    sa.column("data_source", sa.Text),
-    sa.column("body", sa.LargeBinary),
-    sa.column("run", sa.Text),
-)
-
-_NODES = sa.table(
-    "nodes",
-    sa.column("place", sa.Text),
-    sa.column("environment", sa.Integer),
-    sa.column("node", sa.Text),
-    sa.column("fqdn", sa.Text),
-    sa.column("run", sa.Text),
-)
-
-_QUIET = sa.table(
-    "quiet",
-    sa.column("place", sa.Text),
-    sa.column("environment", sa.Integer),
-    sa.column("node", sa.Text),
-    sa.column("body", sa.LargeBinary),
-)
 
 
 @dataclass(frozen=True)
@@ -122,7 +96,7 @@ class Records:
 
     def of_node(self, node: str) -> dict[str, Record]:
         """Return the node's records by data source."""
-        query = sa.select(_RECORDS.c.data_source, _RECORDS.c.body).where(self._here(), _RECORDS.c.node == node)
+        query = sa.select(RECORDS.c.data_source, RECORDS.c.body).where(self._here(), RECORDS.c.node == node)
         rows = self._database.read(lambda connection: connection.execute(query).all())
         return {name: decode(body) for name, body in rows}
 
@@ -144,7 +118,7 @@ class Records:
 
         def work(connection: sa.Connection) -> None:
             self._delete(connection, node, records)
-            connection.execute(sa.insert(_RECORDS), rows)
+            connection.execute(sa.insert(RECORDS), rows)
 
         self._database.write(work)
 
@@ -156,17 +130,17 @@ class Records:
 
     def saw(self, names: Mapping[str, str]) -> None:
         """Remember the FQDNs of nodes, by identity."""
-        here = sa.and_(_NODES.c.place == self._place, _NODES.c.environment == self._environment)
+        here = sa.and_(NODES.c.place == self._place, NODES.c.environment == self._environment)
 
         def work(connection: sa.Connection) -> None:
-            rows = connection.execute(sa.select(_NODES.c.node, _NODES.c.fqdn).where(here))
+            rows = connection.execute(sa.select(NODES.c.node, NODES.c.fqdn).where(here))
             known = {row.node: row.fqdn for row in rows}
             new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
             if not new:
                 return
-            connection.execute(sa.delete(_NODES).where(here, _NODES.c.node.in_(list(new))))
+            connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
             connection.execute(
-                sa.insert(_NODES),
+                sa.insert(NODES),
                 [
                     {
                         "place": self._place,
@@ -183,8 +157,8 @@ class Records:
 
     def quiet(self, node: str) -> bytes | None:
         """Return what ``keep_quiet`` kept of a node."""
-        here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
-        query = sa.select(_QUIET.c.body).where(here, _QUIET.c.node == node)
+        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
+        query = sa.select(QUIET.c.body).where(here, QUIET.c.node == node)
         found: bytes | None = self._database.read(lambda connection: connection.execute(query).scalar())
         return found
 
@@ -192,25 +166,25 @@ class Records:
         """Remember nodes at rest (``quiet``)."""
         if not nodes:
             return
-        here = sa.and_(_QUIET.c.place == self._place, _QUIET.c.environment == self._environment)
+        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
         rows = [
             {"place": self._place, "environment": self._environment, "node": node, "body": body}
             for node, body in nodes.items()
         ]
 
         def work(connection: sa.Connection) -> None:
-            connection.execute(sa.delete(_QUIET).where(here, _QUIET.c.node.in_(list(nodes))))
-            connection.execute(sa.insert(_QUIET), rows)
+            connection.execute(sa.delete(QUIET).where(here, QUIET.c.node.in_(list(nodes))))
+            connection.execute(sa.insert(QUIET), rows)
 
         self._database.write(work)
 
     def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
         connection.execute(
-            sa.delete(_RECORDS).where(self._here(), _RECORDS.c.node == node, _RECORDS.c.data_source.in_(list(names)))
+            sa.delete(RECORDS).where(self._here(), RECORDS.c.node == node, RECORDS.c.data_source.in_(list(names)))
         )
 
     def _here(self) -> sa.ColumnElement[bool]:
-        return sa.and_(_RECORDS.c.place == self._place, _RECORDS.c.environment == self._environment)
+        return sa.and_(RECORDS.c.place == self._place, RECORDS.c.environment == self._environment)
 
 
 def open_records(url: str) -> Database:
@@ -220,7 +194,7 @@ def open_records(url: str) -> Database:
 
 def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:
     """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
-    query = sa.select(_NODES.c.node).where(_NODES.c.environment == environment, _NODES.c.fqdn == fqdn)
+    query = sa.select(NODES.c.node).where(NODES.c.environment == environment, NODES.c.fqdn == fqdn)
     return set(database.read(lambda connection: connection.execute(query).scalars().all()))
 
 
@@ -229,14 +203,14 @@ def remembered(database: Database, environment: int) -> dict[str, dict[str, dict
 
     A node that was only seen has a place without records.
     """
-    seen = sa.select(_NODES.c.node, _NODES.c.place).where(_NODES.c.environment == environment)
-    kept = sa.select(_RECORDS.c.node, _RECORDS.c.place, _RECORDS.c.data_source, _RECORDS.c.body)
+    seen = sa.select(NODES.c.node, NODES.c.place).where(NODES.c.environment == environment)
+    kept = sa.select(RECORDS.c.node, RECORDS.c.place, RECORDS.c.data_source, RECORDS.c.body)
 
     def work(connection: sa.Connection) -> dict[str, dict[str, dict[str, Record]]]:
         found: dict[str, dict[str, dict[str, Record]]] = {}
         for node, place in connection.execute(seen):
             found.setdefault(node, {}).setdefault(place, {})
-        for node, place, name, body in connection.execute(kept.where(_RECORDS.c.environment == environment)):
+        for node, place, name, body in connection.execute(kept.where(RECORDS.c.environment == environment)):
             found.setdefault(node, {}).setdefault(place, {})[name] = decode(body)
         return found
 
@@ -245,8 +219,8 @@ def remembered(database: Database, environment: int) -> dict[str, dict[str, dict
 
 def names_seen(database: Database, environment: int) -> dict[str, str]:
     """Return the FQDNs under which nodes of an environment were seen, by identity."""
-    query = sa.select(_NODES.c.node, _NODES.c.fqdn).where(_NODES.c.environment == environment)
-    rows = database.read(lambda connection: connection.execute(query.order_by(_NODES.c.place)).all())
+    query = sa.select(NODES.c.node, NODES.c.fqdn).where(NODES.c.environment == environment)
+    rows = database.read(lambda connection: connection.execute(query.order_by(NODES.c.place)).all())
     return {row.node: row.fqdn for row in rows}
 
 
@@ -257,13 +231,13 @@ def forget_documents(
     where, names = list(places), list(data_sources)
 
     def work(connection: sa.Connection) -> None:
-        here = sa.and_(_RECORDS.c.environment == environment, _RECORDS.c.node == node, _RECORDS.c.place.in_(where))
-        connection.execute(sa.delete(_RECORDS).where(here, _RECORDS.c.data_source.in_(names)))
-        left = connection.execute(sa.select(_RECORDS.c.place).where(here)).scalars()
+        here = sa.and_(RECORDS.c.environment == environment, RECORDS.c.node == node, RECORDS.c.place.in_(where))
+        connection.execute(sa.delete(RECORDS).where(here, RECORDS.c.data_source.in_(names)))
+        left = connection.execute(sa.select(RECORDS.c.place).where(here)).scalars()
         gone = set(where) - set(left)
         connection.execute(
-            sa.delete(_NODES).where(
-                _NODES.c.environment == environment, _NODES.c.node == node, _NODES.c.place.in_(sorted(gone))
+            sa.delete(NODES).where(
+                NODES.c.environment == environment, NODES.c.node == node, NODES.c.place.in_(sorted(gone))
             )
         )
 

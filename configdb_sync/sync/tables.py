@@ -1,4 +1,4 @@
-"""The tables of runs and versions in the product's own database, as queries name them (migrations 0002 and 0004)."""
+"""The tables of the product's own database, as queries name them (``migrations``)."""
 
 from __future__ import annotations
 
@@ -64,3 +64,24 @@ def now_of(connection: Connection, clock: Clock) -> float:
     if connection.dialect.name == "sqlite":
         return clock.now().timestamp()
     return float(connection.execute(sa.select(sa.extract("epoch", sa.func.clock_timestamp()))).scalar_one())
+
+
+RECORDS = sa.table(
+    "records",
+    *(sa.column(name, sa.Text) for name in ("place", "node", "data_source", "run")),
+    sa.column("environment", sa.Integer),
+    sa.column("body", sa.LargeBinary),
+)
+
+NODES = sa.table(
+    "nodes",
+    *(sa.column(name, sa.Text) for name in ("place", "node", "fqdn", "run")),
+    sa.column("environment", sa.Integer),
+)
+
+QUIET = sa.table(
+    "quiet",
+    *(sa.column(name, sa.Text) for name in ("place", "node")),
+    sa.column("environment", sa.Integer),
+    sa.column("body", sa.LargeBinary),
+)
