@@ -86,7 +86,7 @@ def test_plan_changes_nothing(number: int, environment: Callable[[int], Path], p
 def test_an_override_reaches_its_file_alone_and_goes_without_a_trace(
     number: int, environment: Callable[[int], Path], product: Product
 ) -> None:
-    """S08: of all keys the one that is overridden changes, and no other byte that isn't in its block."""
+    """U13: no values are sent again. S08: the one key changes that is overridden, and no byte outside its block."""
     root = environment(number)
     first = product("sync", "--env", number, "--from", root, "--format", "json")
     names = data_sources(first.json)
@@ -99,7 +99,9 @@ def test_an_override_reaches_its_file_alone_and_goes_without_a_trace(
         key = next(key for key in values if key not in {"uid", "deployment_id", "fqdn"})
         where = ("--env", number, "-r", names[node, path], "--level", f"nodes={node}", "--key", f'["{key}"]')
         assert product("override", *where, "--type", "json", "--value-file", "-", stdin='{"over": [1, "x"]}').code == 0
-        assert product("sync", "--env", number, "--from", root).code == 0
+        second = product("sync", "--env", number, "--from", root, "--format", "json")
+        assert second.code == 0
+        assert (second.json["uploads"], second.json["writes"]) == (0, 1)
         changed = documents(root)
         assert {where for where in files if not same(changed[where], files[where])} == {(node, path)}
         assert same(changed[node, path], {**values, key: {"over": [1, "x"]}})
