@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
+
+_LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -144,9 +147,12 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
 
 def _content(path: Path) -> str:
     try:
-        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            content = file.read(_LONGEST_VALUE + 1)
     except OSError as error:
         raise SettingsError(f"{path} can't be read: {error.strerror}") from error
+    if len(content) > _LONGEST_VALUE:
+        raise SettingsError(f"{path} holds more than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

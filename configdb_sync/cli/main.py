@@ -60,8 +60,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; whatever was begun is whole, run again to go on", Exit.INTERNAL)
-    except BrokenPipeError:
-        sys.exit(Exit.OK)
     sys.exit(result if isinstance(result, int) else Exit.OK)
 
 
