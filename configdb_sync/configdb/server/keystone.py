@@ -16,7 +16,6 @@ from werkzeug.wrappers import Request
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.server.answers import PRODUCT, PRODUCT_HEADER, refused
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
-from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -62,16 +61,7 @@ class Guard:
 
 
 def guard(cloud: Cloud, write_role: str, read_role: str | None) -> Guard:
-    """Return the guard of a service that logs in to Keystone by ``cloud`` to have tokens checked.
-
-    Raises ``SettingsError`` if keystonemiddleware isn't installed.
-    """
-    try:
-        import keystonemiddleware  # noqa: F401
-    except ModuleNotFoundError:
-        raise SettingsError(
-            "--auth keystone needs keystonemiddleware", way_out="pip install 'configdb-sync[keystone]'"
-        ) from None
+    """Return the guard of a service that logs in to Keystone by ``cloud`` to have tokens checked."""
     uri = cloud.auth["auth_url"]
     options: dict[str, Any] = {
         **cloud.auth,

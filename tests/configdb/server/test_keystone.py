@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -123,16 +121,3 @@ def test_keystone_away_is_503_in_our_shape(tmp_path: Path) -> None:
         assert answer.json()["status"] == 503
         assert answer.headers["Retry-After"] == "5"
         assert requests.get(url + "/components", timeout=60).status_code == 401
-
-
-def test_without_keystonemiddleware_the_way_out_is_named(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['keystonemiddleware'] = None\n"
-        "from configdb_sync.cli.main import main; main(['configdb', 'serve', '--auth', 'keystone'])"
-    )
-    environ = {**os.environ, "OS_AUTH_URL": "http://127.0.0.1:1/v3", "CONFIGDB_SYNC_STATE": str(tmp_path / "state")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
-    assert "configdb-sync[keystone]" in done.stderr
