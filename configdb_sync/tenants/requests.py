@@ -18,13 +18,14 @@ Environ = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls. ``admin``: may reach the admin calls. Otherwise ``project``: whose tenants it may read, or
-    ``tenant``: the one that it may read."""
+    """Who calls. ``admin``: is told of other tenants (what it may do, the policy says). ``project``: of its token,
+    None without one; ``tenant``: the one whose own token it has."""
 
     name: str
     admin: bool
     project: str | None = None
     tenant: str | None = None
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,12 @@ def target_of(environ: Environ) -> Target:
         if key in environ:
             return read_target(environ[key])
     raise refuse(500, "this server gives no raw request target; see the documentation for those that do")
+
+
+def address_of(environ: Environ, *, behind_proxy: bool) -> str:
+    """Return the client's address; behind a proxy the one that the proxy itself added last to X-Forwarded-For."""
+    told = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip() if behind_proxy else ""
+    return told[:64] or str(environ.get("REMOTE_ADDR") or "")
 
 
 def _tags(environ: Environ, name: str, key: str) -> Tags | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import socket
@@ -12,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from configdb_sync.cli.main import main
 from configdb_sync.tenants.rows import Change
 from tests.support.processes import command, environ
+from tests.support.product import Result
 
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 ME = Change("test", "here", "req-test", 1)
@@ -117,6 +120,18 @@ def serving(
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def called(*arguments: object) -> Result:
+    """Run a command that needs no state folder."""
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([*map(str, arguments)])
+        except SystemExit as end:
+            code = end.code
+    return Result(int(code or 0), out.getvalue(), err.getvalue())
 
 
 def public_port(process: subprocess.Popen[str]) -> int:
