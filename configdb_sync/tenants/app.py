@@ -19,7 +19,7 @@ from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.policies import OPERATOR, rule_of
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
-from configdb_sync.tenants.requests import Caller, Request, address_of, target_of
+from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.tenants.views import moment
 
@@ -130,6 +130,8 @@ class Application:
         if self._behind_proxy:
             environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
         answer = self._answer(environ, method, identity, asked)
+        if answer.status >= 400 and method != "GET":
+            drain(environ, 2 * self.context.limits.body)
         headers, body = answer.started(identity, head=method == "HEAD")
         start_response(answer.reason, headers)
         self._note(asked, method, identity, answer, self._clock.monotonic() - began)

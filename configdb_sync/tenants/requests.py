@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from configdb_sync.entity_tags import Tags, read_tags
 from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.targets import KEYS, Target, parameters, read_target
 
 Environ = Mapping[str, Any]
@@ -114,6 +115,15 @@ def _read(environ: Environ, wanted: int) -> bytes:
     except (OSError, ValueError):
         raise refuse(400, "the body was cut") from None
     return b"".join(parts)
+
+
+def drain(environ: Environ, limit: int) -> None:
+    """Read what is left of a refused request's body, up to a limit: a connection that is closed on it would be reset,
+    and the client might never see the answer."""
+    told = environ.get("CONTENT_LENGTH") or ""
+    if told.isascii() and told.isdigit() and 0 < int(told) <= limit:
+        with contextlib.suppress(TenantRefusal):
+            _read(environ, int(told))
 
 
 def read_json(environ: Environ, limit: int) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
-import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -27,6 +25,7 @@ from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.policy import Policy
+from configdb_sync.tenants.probing import probe
 from configdb_sync.tenants.registry import Registry
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROBE = "/v1.0/%2F"
 _BOOT_ERROR = 3
 """gunicorn stops as a whole when a worker ends with this code."""
 
@@ -186,25 +184,3 @@ def _check_itself(
     log.error("the service can't be reached as it must: %s", fault)
     sys.stderr.flush()
     os._exit(_BOOT_ERROR)
-
-
-def probe(host: str, port: int, *, tls: bool, timeout: float = 10.0) -> str | None:
-    """Return what is wrong with the way to a service, None if raw request targets arrive.
-
-    Raises ``OSError`` if it can't be reached.
-    """
-    with socket.create_connection((host, port), timeout) as plain:
-        connection: socket.socket = plain
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE  # nothing secret is sent: only whether it answers as it must
-            connection = context.wrap_socket(plain)
-        connection.sendall(f"GET {PROBE} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        answer = b""
-        while len(answer) < 65536 and (part := connection.recv(65536)):
-            answer += part
-    if answer.startswith(b"HTTP/1.1 400 ") and b'"request_id"' in answer:
-        return None
-    line = answer.partition(b"\r\n")[0].decode("latin-1")[:80]
-    return f"GET {PROBE} was answered with {line!r}, not with the service's own 400: a server or proxy decodes it"
