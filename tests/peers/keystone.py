@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import requests
+import yaml
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 START = 60.0
@@ -67,6 +68,13 @@ class Keystone:
             "OS_USER_DOMAIN_ID": "default",
             "OS_PROJECT_DOMAIN_ID": "default",
         }
+
+    def settings(self, path: Path, **changed: str) -> Path:
+        """Write a settings file (mode 0600) with this login, some of it changed; return its path."""
+        login = {name.removeprefix("OS_").lower(): value for name, value in self.environ.items()} | changed
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump({"login": login}))
+        return path
 
     def token(self, name: str = "admin", password: str = PASSWORD) -> str:
         """Return a new token of a user, on project ``admin``."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import requests
+import yaml
 
 from tests.peers import keystone as peer
 from tests.tenants.support import Api, public_port, serving
@@ -41,8 +42,13 @@ def unscoped(keystone: peer.Keystone) -> str:
 def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> None:
     keystone.add_user("member", "member-password", "member")
     state = tmp_path / "state"
-    arguments = ("--auth", "keystone", "--public", "127.0.0.1:0", "--drivers", "none")
-    with serving(state, *arguments, **keystone.environ) as (found, process):
+    # Its own login is in the settings file, as for every command; the public endpoint's in a clouds.yaml.
+    settings = keystone.settings(tmp_path / "settings.yaml")
+    login = yaml.safe_load(settings.read_text())["login"]
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"public": {"auth": login}}}))
+    arguments = ("--auth", "keystone", "--public", "127.0.0.1:0", "--drivers", "none", "--public-cloud", "public")
+    more = {"CONFIGDB_SYNC_SETTINGS": str(settings), "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml")}
+    with serving(state, *arguments, **more) as (found, process):
         admin = Api(found.port, keystone.token())
         public = Api(public_port(process), keystone.token("member", "member-password"))
         own = project(keystone)

@@ -20,6 +20,10 @@ from tests.support.service import fill, serving
 ACCESS = access.KeystoneAccess("admin", None, "http://keystone/v3")
 
 
+def without_login() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+
+
 def author(environ: dict[str, str], told: access.KeystoneAccess = ACCESS, *, writing: bool = True) -> str:
     return told.author(Headers(), environ, writing=writing)
 
@@ -70,9 +74,10 @@ def _eventually(what: Callable[[], bool], seconds: float) -> bool:
 def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> None:
     keystone.add_user("reader", "reader-password", "auditor")
     keystone.add_user("nobody", "nobody-password", "member")
-    environ = {**{name: value for name, value in os.environ.items() if not name.startswith("OS_")}, **keystone.environ}
+    # Its own login is in the settings file, as for every command.
     arguments = ["--auth", "keystone", "--read-role", "auditor", "--state", str(tmp_path / "state")]
-    with serving(*arguments, environ=environ) as (url, _):
+    arguments += ["--settings", str(keystone.settings(tmp_path / "settings.yaml"))]
+    with serving(*arguments, environ=without_login()) as (url, _):
         admin = {"X-Auth-Token": keystone.token(), "X-Configdb-Author": "someone%20else"}
         fill(url, admin)
         assert requests.put(f"{url}{NODE}/values", json={"a": 1}, headers=admin, timeout=60).status_code == 204
@@ -100,10 +105,7 @@ def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> Non
 
 
 def test_keystone_away_is_503_in_our_shape(tmp_path: Path) -> None:
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("OS_")},
-        **peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ,
-    }
+    environ = without_login() | peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ
     with serving("--auth", "keystone", "--state", str(tmp_path / "state"), environ=environ) as (url, _):
         answer = requests.get(url + "/components", headers={"X-Auth-Token": "x" * 32}, timeout=60)
         assert answer.status_code == 503
