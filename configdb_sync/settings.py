@@ -37,6 +37,7 @@ LOGIN = frozenset(
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
 """A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+_USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def names_user(self) -> bool:
+        """Whether the login says as whom; the plugin alone always names Keystone."""
+        return not _USERS.isdisjoint(self.login)
 
 
 def _text(value: Any) -> str:
