@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +36,8 @@ def tenants() -> None:
     type=click.Choice(["token", "keystone", "none"]),
     default="token",
     show_default=True,
-    help="Who may call: whoever has the token, users of Keystone (OS_* is this service's own login), or anyone on"
-    " loopback.",
+    help="Who may call: whoever has the token, users of Keystone (the settings' login is this service's own), or anyone"
+    " on loopback.",
 )
 @click.option("--admin-role", default="admin", show_default=True, metavar="ROLE", help="Keystone's, for operators.")
 @click.option(
@@ -228,7 +227,7 @@ class _Accesses:
 
     def _operators(self) -> Access:
         if self.auth == "keystone":
-            return _keystone(os.environ, self.admin_role, "configdb-sync-tenants-admin", self.refused_rate)
+            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin", self.refused_rate)
         if self.auth == "none":
             return OpenAccess(self.admin_role)
         token = read_token(self.token_file) if self.token_file else self.session.state.tenants_token()
@@ -237,10 +236,11 @@ class _Accesses:
     def public(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        environ: Mapping[str, str] = os.environ
+        environ = self.session.environ
         if self.public_cloud is not None:
-            kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-            environ = {**kept, "OS_CLOUD": self.public_cloud}
+            file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
+            others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
+            environ = {**others, **file, "OS_CLOUD": self.public_cloud}
         return _keystone(environ, None, "configdb-sync-tenants-public", self.refused_rate)
 
 

@@ -109,17 +109,9 @@ def jsonlib(value: Any) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(
-    state: Path, *arguments: str, packages: Path | None = None, **more: str
-) -> Iterator[tuple[Api, subprocess.Popen[str]]]:
-    """Yield the admin endpoint and the process of a running ``tenants serve``.
-
-    It finds what isn't installed beside it in ``packages``.
-    """
+def serving(state: Path, *arguments: str, **more: str) -> Iterator[tuple[Api, subprocess.Popen[str]]]:
+    """Yield the admin endpoint and the process of a running ``tenants serve``."""
     words = command("tenants", "serve", "--admin", "127.0.0.1:0", *arguments)
-    if packages is not None:
-        code = f"import sys; sys.path.append({str(packages)!r}); from configdb_sync.cli.main import main; main()"
-        words = [words[0], "-c", code, *words[3:]]
     process = subprocess.Popen(
         words,
         env=environ(state, **more),
