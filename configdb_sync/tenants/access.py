@@ -18,6 +18,9 @@ class Access(Protocol):
         """Return who calls. Raises ``TenantRefusal`` 401, 403."""
 
 
+_OPERATOR = Caller("token", admin=True)
+
+
 @dataclass(frozen=True)
 class OpenAccess:
     """Anyone, as an operator: on loopback where the user asked for it."""
@@ -38,7 +41,7 @@ class TokenAccess:
         """Return the operator."""
         del place
         _check(environ, self.token)
-        return Caller("token", admin=True)
+        return _OPERATOR
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ class TenantTokenAccess:
 
 def _check(environ: Environ, token: str) -> None:
     given = environ.get("HTTP_X_AUTH_TOKEN")
-    scheme, _, bearer = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
-    if given is None and scheme.lower() == "bearer":
-        given = bearer.strip()
+    if given is None:
+        scheme, _, bearer = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
+        given = bearer.strip() if scheme.lower() == "bearer" else None
     if not given:
         raise unauthorized("no token was given: send it as X-Auth-Token")
     # In bytes, since compare_digest takes no text beyond ASCII; the time tells nothing of the token.

@@ -39,7 +39,8 @@ key_repository = {folder}/fernet
 [credential]
 key_repository = {folder}/credential
 [cache]
-enabled = false
+enabled = {caching}
+backend = oslo_cache.dict
 [identity]
 password_hash_rounds = 4
 """
@@ -134,10 +135,15 @@ def packages() -> Path:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
-    """Yield a Keystone that keeps its things in ``folder``; its tokens live ``expiration`` seconds."""
+def running(
+    folder: Path, *, expiration: int = 3600, caching: bool = False, server: str = __file__
+) -> Iterator[Keystone]:
+    """Yield a Keystone that keeps its things in ``folder``; its tokens live ``expiration`` seconds.
+
+    ``server`` is the script that serves it, on the port that is its argument.
+    """
     interpreter = python()
-    (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder, expiration=expiration))
+    (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder, expiration=expiration, caching=caching))
     for name in ("fernet", "credential"):
         (folder / name).mkdir(mode=0o700)
     with socket.socket() as probe:
@@ -153,14 +159,14 @@ def running(folder: Path, *, expiration: int = 3600) -> Iterator[Keystone]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(folder / "keystone.conf")}
     with (folder / "log").open("wb") as log:
-        command = [str(interpreter), "-P", "-W", "ignore", __file__, str(port)]
-        server = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        command = [str(interpreter), "-P", "-W", "ignore", server, str(port)]
+        process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
         try:
-            _await(server, url, folder / "log")
+            _await(process, url, folder / "log")
             yield Keystone(url)
         finally:
-            server.terminate()
-            server.wait(timeout=10)
+            process.terminate()
+            process.wait(timeout=10)
 
 
 def _await(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
