@@ -36,6 +36,7 @@ _PLACES = {
     "load": ("transfer", "load_command"),
     "gc": ("gc", "gc_command"),
     "doctor": ("doctor", "doctor"),
+    "keystone": ("keystone", "keystone"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
 }

@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import requests
 import yaml
@@ -105,32 +106,27 @@ class Keystone:
 
     def add_user(self, name: str, password: str, role: str) -> None:
         """Make a user with one role, made if it isn't there, on project ``admin``."""
-        headers = {"X-Auth-Token": self.token()}
-
-        def found(kind: str, wanted: str) -> list[str]:
-            answer = requests.get(f"{self.url}/{kind}", params={"name": wanted}, headers=headers, timeout=CALL)
-            return [item["id"] for item in answer.json()[kind]]
-
-        def made(kind: str, body: dict[str, dict[str, str]]) -> str:
-            answer = requests.post(f"{self.url}/{kind}", json=body, headers=headers, timeout=CALL)
-            answer.raise_for_status()
-            return str(next(iter(answer.json().values()))["id"])
-
-        project = found("projects", "admin")[0]
-        role_id = next(iter(found("roles", role)), None) or made("roles", {"role": {"name": role}})
-        user = made("users", {"user": {"name": name, "password": password, "domain_id": "default"}})
-        link = f"{self.url}/projects/{project}/users/{user}/roles/{role_id}"
-        requests.put(link, headers=headers, timeout=CALL).raise_for_status()
+        project = self.ask("GET", "/projects?name=admin")["projects"][0]["id"]
+        roles = self.ask("GET", f"/roles?name={role}")["roles"]
+        role_id = (roles or [self.ask("POST", "/roles", {"role": {"name": role}})["role"]])[0]["id"]
+        body = {"user": {"name": name, "password": password, "domain_id": "default"}}
+        user = self.ask("POST", "/users", body)["user"]["id"]
+        self.ask("PUT", f"/projects/{project}/users/{user}/roles/{role_id}")
 
     def add_endpoint(self, url: str, region: str = "RegionOne") -> None:
-        """Put a ConfigDB into the catalog."""
+        """Put a ConfigDB into the catalog, in a region of its own."""
+        services = self.ask("GET", "/services?type=config")["services"]
+        if not services:
+            services = [self.ask("POST", "/services", {"service": {"type": "config", "name": "tuning-box"}})["service"]]
+        endpoint = {"service_id": services[0]["id"], "interface": "public", "region": region, "url": url}
+        self.ask("POST", "/endpoints", {"endpoint": endpoint})
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Ask its API as ``admin``; return the JSON of the answer, None if it is empty."""
         headers = {"X-Auth-Token": self.token()}
-        service = {"type": "config", "name": "tuning-box"}
-        made = requests.post(f"{self.url}/services", json={"service": service}, headers=headers, timeout=CALL)
-        made.raise_for_status()
-        endpoint = {"service_id": made.json()["service"]["id"], "interface": "public", "region": region, "url": url}
-        body = {"endpoint": endpoint}
-        requests.post(f"{self.url}/endpoints", json=body, headers=headers, timeout=CALL).raise_for_status()
+        answer = requests.request(method, f"{self.url}{path}", json=body, headers=headers, timeout=CALL)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
 
 def python() -> Path:
