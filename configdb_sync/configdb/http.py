@@ -62,20 +62,21 @@ class HttpExchange:
 
     def send(self, request: Request) -> Answer:
         """See ``Exchange.send``."""
-        prepared = requests.Request(
+        made = requests.Request(
             request.method,
             self._base + request.path,
             headers={"Accept-Encoding": "identity", "User-Agent": "configdb-sync", **request.headers},
             data=request.body,
-        ).prepare()
+        )
         timeout = (self._limits.connect, self._limits.read)
         try:
+            prepared = made.prepare()
             with self._session.send(prepared, timeout=timeout, allow_redirects=False, **self._options) as response:
                 return Answer(response.status_code, _headers(response.headers), self._body(response))
         except requests.exceptions.SSLError as error:
             what, way_out = causes.certificate(error, self._trust)
             raise TLSError(f"{self._base}: {what}; nothing was sent", way_out=way_out) from None
-        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader) as error:
+        except (requests.exceptions.InvalidURL, UnicodeError, requests.exceptions.InvalidHeader) as error:
             raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({causes.reason(error)})") from None
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise LostError(f"{self._base}: {causes.reason(error)}") from None

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from configdb_sync.errors import SettingsError
+from configdb_sync.hiera.declared import parse_entries
+from configdb_sync.hiera.layouts import DEFAULT
+from configdb_sync.hiera.placeholders import parse
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.stage import Stage
 
@@ -33,3 +37,19 @@ class RunOptions:
     allowed_unsafe: str | None = None
     plan_digest: str | None = None
     stage: Stage | None = None
+
+    def check(self) -> None:
+        """Raise ``SettingsError`` for what is wrong whatever the nodes are: each of them would say so else."""
+        problems = []
+        for base in DEFAULT.values():
+            try:
+                parse_entries(self.data_sources, base)
+            except SettingsError as error:
+                problems.append(error)
+        if len(problems) == len(DEFAULT):
+            raise problems[0]
+        for name, template in self.levels:
+            try:
+                parse(template)
+            except ValueError as error:
+                raise SettingsError(f"levels: {name}={template} can't be read: {error}") from None
