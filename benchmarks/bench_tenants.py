@@ -88,7 +88,7 @@ def served(folder: Path, url: str, what: str, full: bool) -> Iterator[Measure]:
         (folder / f"keystone-{what}").mkdir()
         server = str(Path(__file__).with_name("keystone_server.py"))
         os.environ["CONFIGDB_SYNC_PACKAGES"] = sysconfig.get_path("purelib")
-        theirs = stack.enter_context(keystone.running(folder / f"keystone-{what}", caching=True, server=server))
+        theirs = stack.enter_context(keystone.running(folder / f"keystone-{what}", server))
         command = (*SERVE, "--state", str(state), "--database", url, "--auth", "keystone", *WITHIN)
         hello, hello_pid = stack.enter_context(listening((sys.executable, "-c", HELLO)))
         mine, pid = stack.enter_context(listening(command, {**os.environ, **theirs.environ}))

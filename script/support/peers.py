@@ -31,6 +31,8 @@ PEERS = (
     Peer("ruby", "ruby"),
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
+    Peer("nginx", "nginx", "usr/sbin"),
+    Peer("haproxy", "haproxy", "usr/sbin"),
 )
 PACKAGING = (
     Peer("rpm", "rpm"),
