@@ -189,8 +189,8 @@ class Journal:
         others = sa.and_(RUNS.c.environment == self._about.environment, RUNS.c.identity != self._about.identity)
         newest = sa.select(RUNS.c.identity).where(others).order_by(RUNS.c.started.desc(), RUNS.c.identity)
         old = newest.offset(keep - 1)
-        for column in (RUN_NODES.c.run, RUN_REPORTS.c.run, RUNS.c.identity):
-            connection.execute(sa.delete(column.table).where(column.in_(old)))
+        for table, run in ((RUN_NODES, RUN_NODES.c.run), (RUN_REPORTS, RUN_REPORTS.c.run), (RUNS, RUNS.c.identity)):
+            connection.execute(sa.delete(table).where(run.in_(old)))
 
     def _here(self) -> sa.ColumnElement[bool]:
         about = self._about
