@@ -35,6 +35,9 @@ _PLACES = {
     "doctor": ("doctor", "doctor"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
+    "services": ("services", "services"),
+    "backup": ("backup", "backup_command"),
+    "restore": ("backup", "restore_command"),
 }
 
 

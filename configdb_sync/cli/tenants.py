@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli.options import CONNECTION, Session, settings_options
+from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tenant_commands import COMMANDS
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
@@ -30,6 +31,7 @@ def tenants() -> None:
 
 @tenants.command()
 @settings_options(*CONNECTION)
+@configured("tenants")
 @click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
 @click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
 @click.option(
@@ -90,7 +92,11 @@ def serve(
     workers: int,
     threads: int,
 ) -> None:
-    """Serve the admin API until SIGTERM or Ctrl-C."""
+    """Serve the admin API until SIGTERM or Ctrl-C.
+
+    What no flag says, `services.tenants` in the settings file does. With --auth keystone the service logs in by OS_*,
+    or `login` there, to have the callers' tokens checked.
+    """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.serving import Transport, read_listen
     from configdb_sync.tenants import service
@@ -150,7 +156,7 @@ class _Accesses:
 
     def admin(self) -> Access:
         if self.auth == "keystone":
-            return _keystone(os.environ, self.admin_role, "configdb-sync-tenants-admin")
+            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
         if self.auth == "none":
             return OpenAccess()
         return TokenAccess(read_token(self.token_file) if self.token_file else self.session.state.tenants_token())
@@ -158,10 +164,11 @@ class _Accesses:
     def public(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        environ: Mapping[str, str] = os.environ
+        environ: Mapping[str, str] = self.session.environ
         if self.public_cloud is not None:
             kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-            environ = {**kept, "OS_CLOUD": self.public_cloud}
+            file = {name: environ[name] for name in ("OS_CLIENT_CONFIG_FILE",) if name in environ}
+            environ = {**kept, **file, "OS_CLOUD": self.public_cloud}
         return _keystone(environ, None, "configdb-sync-tenants-public")
 
 
