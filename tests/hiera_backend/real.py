@@ -108,7 +108,7 @@ def nodes_of(environment: int, top: Path) -> Iterator[RealNode]:
     for folder in sorted(top.iterdir()):
         hiera = folder / "etc/hiera"
         found = {
-            str(path.relative_to(hiera)).removesuffix(".yaml"): yaml.load(path.read_bytes(), yaml.CSafeLoader)  # noqa: S506 - safe
+            str(path.relative_to(hiera)).removesuffix(".yaml"): yaml.load(path.read_bytes(), yaml.CSafeLoader)
             for path in sorted(hiera.rglob("*.yaml"))
         }
         yield RealNode(environment, hiera, found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +105,9 @@ def test_or_what_was_last_known_stands_for_it(ruby: Driver, tmp_path: Path, kind
         node = make(ruby, tmp_path, server.url)
         first = node.data(levels=["astute"])
         assert first == [told({"debug": True})]
-        assert "X-Auth-Token: CANARY-token" in server.requests[0].decode().title().replace("Canary-Token", "CANARY-token")
+        assert "X-Auth-Token: CANARY-token" in server.requests[0].decode().title().replace(
+            "Canary-Token", "CANARY-token"
+        )
         node.new_run()
         found = node.asked(ahead=400, levels=["astute"])
         asked = len(server.requests)
@@ -125,12 +126,12 @@ def test_or_what_was_last_known_stands_for_it(ruby: Driver, tmp_path: Path, kind
 
 
 @pytest.fixture
-def away(server: Server, ruby: Driver, tmp_path: Path) -> Iterator[Node]:
+def away(server: Server, ruby: Driver, tmp_path: Path) -> Node:
     """A node whose ConfigDB is away since a first run."""
     node = Node(ruby, tmp_path / "node", url=server.url)
     assert node.data() == EXPECTED
     server.away = True
-    yield node
+    return node
 
 
 def test_within_the_time_to_live_nobody_notices(away: Node, server: Server) -> None:
@@ -182,7 +183,9 @@ def test_an_environment_that_configdb_does_not_have_is_named(server: Server, rub
     assert (found["error"], found["text"]) == ("AwayError", "ConfigDB has no /environments/9/nodes/1/etags")
 
 
-def test_a_proxy_of_the_environment_is_not_used(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_not_used(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.hiera_backend.backend import driving
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")

@@ -118,7 +118,9 @@ def test_without_an_endpoint_the_other_address_is_asked(
     assert Node(ruby, tmp_path / "b", fallback_url=server.url, **login(keystone)).data() == EXPECTED
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://a:CANARY@b/", "http://h/?CANARY", "CANARY", "http://h\n/"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "http://a:CANARY@b/", "http://h/?CANARY", "CANARY", "http://h\n/"]
+)
 def test_an_address_of_the_catalog_that_can_not_be_used(node: Node, keystone: FakeKeystone, url: str) -> None:
     keystone.endpoint = url
     answer = node.asked()

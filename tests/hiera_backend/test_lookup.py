@@ -111,7 +111,9 @@ def test_the_cache_is_its_owners_alone(node: Node, server: Server) -> None:
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"names": 5}', "\xff", '{"names": {}, "digests": {}}', "9" * 500])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"names": 5}', "\xff", '{"names": {}, "digests": {}}', "9" * 500]
+)
 def test_a_spoiled_cache_is_as_none(node: Node, server: Server, content: str) -> None:
     node.data()
     for path in (node.folder / "cache").iterdir():

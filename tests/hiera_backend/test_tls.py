@@ -51,9 +51,7 @@ def test_another_authority_is_not(ruby: Driver, secure: Server, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("secure", ["DNS:elsewhere.example"], indirect=True)
-def test_nor_a_certificate_for_another_name(
-    ruby: Driver, secure: Server, authority: Authority, tmp_path: Path
-) -> None:
+def test_nor_a_certificate_for_another_name(ruby: Driver, secure: Server, authority: Authority, tmp_path: Path) -> None:
     answer = Node(ruby, tmp_path / "n", url=secure.url, ca_file=str(authority.certificate)).asked()
     assert answer["error"] == "AwayError"
     assert "can't be trusted" in answer["text"]
