@@ -1,7 +1,8 @@
 """A real Keystone (v3) on loopback, from PyPI: its own virtual environment under ``.cache``, made on demand.
 
-Run as a script by that environment's Python it is the server itself: ``keystone.py PORT``. Tests share one, started by
-the first that wants it (``peers.fixtures``): an empty database is made once and kept, so that it is up in seconds.
+Run as a script by that environment's Python it is the server itself: ``keystone.py PORT [CERTIFICATE KEY]``. Tests
+share one, started by the first that wants it (``peers.fixtures``): an empty database is made once and kept, so that it
+is up in seconds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import requests
 import yaml
@@ -103,34 +106,35 @@ class Keystone:
         with _serving(self.folder, f"{expiration}s", expiration=expiration, cache=False) as found:
             yield found
 
+    @contextlib.contextmanager
+    def secure(self, certificate: Path, key: Path) -> Iterator[Keystone]:
+        """Yield a second server of this Keystone, over TLS."""
+        with _serving(self.folder, certificate.stem, expiration=3600, cache=False, tls=(certificate, key)) as found:
+            yield found
+
     def add_user(self, name: str, password: str, role: str) -> None:
         """Make a user with one role, made if it isn't there, on project ``admin``."""
-        headers = {"X-Auth-Token": self.token()}
-
-        def found(kind: str, wanted: str) -> list[str]:
-            answer = requests.get(f"{self.url}/{kind}", params={"name": wanted}, headers=headers, timeout=CALL)
-            return [item["id"] for item in answer.json()[kind]]
-
-        def made(kind: str, body: dict[str, dict[str, str]]) -> str:
-            answer = requests.post(f"{self.url}/{kind}", json=body, headers=headers, timeout=CALL)
-            answer.raise_for_status()
-            return str(next(iter(answer.json().values()))["id"])
-
-        project = found("projects", "admin")[0]
-        role_id = next(iter(found("roles", role)), None) or made("roles", {"role": {"name": role}})
-        user = made("users", {"user": {"name": name, "password": password, "domain_id": "default"}})
-        link = f"{self.url}/projects/{project}/users/{user}/roles/{role_id}"
-        requests.put(link, headers=headers, timeout=CALL).raise_for_status()
+        project = self.ask("GET", "/projects?name=admin")["projects"][0]["id"]
+        roles = self.ask("GET", f"/roles?name={role}")["roles"]
+        role_id = (roles or [self.ask("POST", "/roles", {"role": {"name": role}})["role"]])[0]["id"]
+        body = {"user": {"name": name, "password": password, "domain_id": "default"}}
+        user = self.ask("POST", "/users", body)["user"]["id"]
+        self.ask("PUT", f"/projects/{project}/users/{user}/roles/{role_id}")
 
     def add_endpoint(self, url: str, region: str = "RegionOne") -> None:
-        """Put a ConfigDB into the catalog."""
+        """Put a ConfigDB into the catalog, in a region of its own."""
+        services = self.ask("GET", "/services?type=config")["services"]
+        if not services:
+            services = [self.ask("POST", "/services", {"service": {"type": "config", "name": "tuning-box"}})["service"]]
+        endpoint = {"service_id": services[0]["id"], "interface": "public", "region": region, "url": url}
+        self.ask("POST", "/endpoints", {"endpoint": endpoint})
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Ask its API as ``admin``; return the JSON of the answer, None if it is empty."""
         headers = {"X-Auth-Token": self.token()}
-        service = {"type": "config", "name": "tuning-box"}
-        made = requests.post(f"{self.url}/services", json={"service": service}, headers=headers, timeout=CALL)
-        made.raise_for_status()
-        endpoint = {"service_id": made.json()["service"]["id"], "interface": "public", "region": region, "url": url}
-        body = {"endpoint": endpoint}
-        requests.post(f"{self.url}/endpoints", json=body, headers=headers, timeout=CALL).raise_for_status()
+        answer = requests.request(method, f"{self.url}{path}", json=body, headers=headers, timeout=CALL)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
 
 def python() -> Path:
@@ -149,10 +153,13 @@ def python() -> Path:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Keystone]:
-    """Yield a Keystone that keeps its things in ``folder``; its tokens live an hour."""
+def running(folder: Path, server: str = __file__) -> Iterator[Keystone]:
+    """Yield a Keystone that keeps its things in ``folder``; its tokens live an hour.
+
+    ``server`` is the script that serves it, on the port that is its argument.
+    """
     shutil.copytree(_prepared(), folder, dirs_exist_ok=True)
-    with _serving(folder, "hour", expiration=3600, cache=True) as found:
+    with _serving(folder, "hour", expiration=3600, cache=True, server=server) as found:
         with contextlib.closing(sqlite3.connect(folder / "keystone.db")) as database, database:
             database.execute("UPDATE endpoint SET url = ?", (found.url,))
         yield found
@@ -189,38 +196,53 @@ def _configured(folder: Path, name: str, *, expiration: int, cache: bool) -> Pat
 
 
 @contextlib.contextmanager
-def _serving(folder: Path, name: str, *, expiration: int, cache: bool) -> Iterator[Keystone]:
+def _serving(
+    folder: Path,
+    name: str,
+    *,
+    expiration: int,
+    cache: bool,
+    tls: tuple[Path, Path] | None = None,
+    server: str = __file__,
+) -> Iterator[Keystone]:
     config = _configured(folder, name, expiration=expiration, cache=cache)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/v3"
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}/v3"
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OS_"))}
     environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(config)}
     log = folder / f"{name}.log"
     with log.open("wb") as file:
-        command = [str(python()), "-P", "-W", "ignore", __file__, str(port)]
-        server = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
+        command = [str(python()), "-P", "-W", "ignore", server, str(port), *map(str, tls or ())]
+        process = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
         try:
-            _await(server, url, log)
+            _await(process, url, log)
             yield Keystone(url, folder)
         finally:
-            server.terminate()
-            server.wait(timeout=10)
+            process.terminate()
+            process.wait(timeout=10)
 
 
 def _await(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            with urllib.request.urlopen(url, timeout=2):
+            with urllib.request.urlopen(url, timeout=2, context=_unverified()):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
     raise RuntimeError(f"Keystone didn't answer: {log.read_text()[-2000:]}")
 
 
-def _serve(port: int) -> None:
+def _unverified() -> ssl.SSLContext:
+    # Only whether it is up is asked, and a test may want a certificate that nobody trusts.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _serve(port: int, *tls: str) -> None:
     sys.argv = ["keystone"]  # it reads the command line when it is imported
     from socketserver import ThreadingMixIn
     from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -234,8 +256,14 @@ def _serve(port: int) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    make_server("127.0.0.1", port, application, Server, Handler).serve_forever()
+    server = make_server("127.0.0.1", port, application, Server, Handler)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*tls)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        os.environ["HTTPS"] = "on"  # where wsgiref looks for the scheme
+    server.serve_forever()
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), *sys.argv[2:])
