@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.hiera.declared import parse_entries
-from configdb_sync.hiera.layouts import DEFAULT
+from configdb_sync.hiera.declared import check_entries
 from configdb_sync.hiera.placeholders import parse
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.stage import Stage
@@ -40,14 +39,7 @@ class RunOptions:
 
     def check(self) -> None:
         """Raise ``SettingsError`` for what is wrong whatever the nodes are: each of them would say so else."""
-        problems = []
-        for base in DEFAULT.values():
-            try:
-                parse_entries(self.data_sources, base)
-            except SettingsError as error:
-                problems.append(error)
-        if len(problems) == len(DEFAULT):
-            raise problems[0]
+        check_entries(self.data_sources)
         for name, template in self.levels:
             try:
                 parse(template)

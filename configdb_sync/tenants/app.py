@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from configdb_sync.clock import Clock, new_run_id
+from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
@@ -101,7 +101,7 @@ class Application:
         context: Context,
         access: Access,
         clock: Clock,
-        new_id: Callable[[], str] = new_run_id,
+        new_id: Callable[[], str] = new_call_id,
         *,
         public: bool = False,
         policy: Policy | None = None,

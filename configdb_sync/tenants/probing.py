@@ -39,12 +39,12 @@ _PROBES = (
 )
 
 
-def probe(host: str, port: int, *, tls: bool, timeout: float = 10.0) -> str | None:
+def probe(host: str, port: int, *, tls: bool, whole: bool = True, timeout: float = 10.0) -> str | None:
     """Return what is wrong with the way to a service, None if it is as it must be.
 
-    Raises ``OSError`` if it can't be reached.
+    Not ``whole``: only whether its server gives raw targets. Raises ``OSError`` if it can't be reached.
     """
-    for one in _PROBES:
+    for one in _PROBES if whole else _PROBES[:1]:
         line, head, body = _asked(host, port, one.target, tls=tls, timeout=timeout)
         if b"content-encoding:" in head:
             return _COMPRESSED
@@ -54,6 +54,8 @@ def probe(host: str, port: int, *, tls: bool, timeout: float = 10.0) -> str | No
         wanted = "/".join(map(str, sorted(one.statuses)))
         target = one.target if len(one.target) < 80 else f"{one.target[:40]}... ({len(one.target)} characters)"
         return f"GET {target} was answered with {line!r}, not with the service's own {wanted}: {one.otherwise}"
+    if not whole:
+        return None
     _, head, _ = _asked(host, port, "/openapi.json", tls=tls, timeout=timeout)
     if b"content-encoding:" in head:
         return _COMPRESSED

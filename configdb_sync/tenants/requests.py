@@ -56,6 +56,11 @@ class Request:
         """Return the query's parameters. Raises ``TenantRefusal`` 400 for others, and for one given twice."""
         return parameters(self.query, frozenset(known))
 
+    @property
+    def conditional(self) -> bool:
+        """Whether it has If-Match or If-None-Match."""
+        return "HTTP_IF_MATCH" in self.environ or "HTTP_IF_NONE_MATCH" in self.environ
+
     def conditions(self) -> Conditions:
         """Return If-Match and If-None-Match. Raises ``TenantRefusal`` 400 for malformed ones."""
         return Conditions(

@@ -175,7 +175,7 @@ def _check_itself(
     fault = None
     for listen, port in places:
         try:
-            fault = fault or probe(listen.host, port, tls=transport.certificate is not None)
+            fault = fault or probe(listen.host, port, tls=transport.certificate is not None, whole=False)
         except OSError as error:
             fault = f"it doesn't answer: {error}"
     if fault is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +21,18 @@ def ruby() -> Iterator[Driver]:
         yield driver
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """The embedded ConfigDB on loopback with environment 5, in this process; its requests are listed."""
-    with serving_threads(tmp_path / "configdb.sqlite") as found:
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of an embedded ConfigDB with environment 5."""
+    path = tmp_path_factory.mktemp("filled") / "configdb.sqlite"
+    with serving_threads(path) as found:
         found.fill()
+    return path
+
+
+@pytest.fixture
+def server(filled: Path, tmp_path: Path) -> Iterator[Server]:
+    """The embedded ConfigDB on loopback with environment 5, in this process; its requests are listed."""
+    shutil.copy(filled, tmp_path / "configdb.sqlite")
+    with serving_threads(tmp_path / "configdb.sqlite") as found:
         yield found

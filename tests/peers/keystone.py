@@ -153,10 +153,13 @@ def python() -> Path:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Keystone]:
-    """Yield a Keystone that keeps its things in ``folder``; its tokens live an hour."""
+def running(folder: Path, server: str = __file__) -> Iterator[Keystone]:
+    """Yield a Keystone that keeps its things in ``folder``; its tokens live an hour.
+
+    ``server`` is the script that serves it, on the port that is its argument.
+    """
     shutil.copytree(_prepared(), folder, dirs_exist_ok=True)
-    with _serving(folder, "hour", expiration=3600, cache=True) as found:
+    with _serving(folder, "hour", expiration=3600, cache=True, server=server) as found:
         with contextlib.closing(sqlite3.connect(folder / "keystone.db")) as database, database:
             database.execute("UPDATE endpoint SET url = ?", (found.url,))
         yield found
@@ -194,7 +197,13 @@ def _configured(folder: Path, name: str, *, expiration: int, cache: bool) -> Pat
 
 @contextlib.contextmanager
 def _serving(
-    folder: Path, name: str, *, expiration: int, cache: bool, tls: tuple[Path, Path] | None = None
+    folder: Path,
+    name: str,
+    *,
+    expiration: int,
+    cache: bool,
+    tls: tuple[Path, Path] | None = None,
+    server: str = __file__,
 ) -> Iterator[Keystone]:
     config = _configured(folder, name, expiration=expiration, cache=cache)
     with socket.socket() as probe:
@@ -205,14 +214,14 @@ def _serving(
     environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(config)}
     log = folder / f"{name}.log"
     with log.open("wb") as file:
-        command = [str(python()), "-P", "-W", "ignore", __file__, str(port), *map(str, tls or ())]
-        server = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
+        command = [str(python()), "-P", "-W", "ignore", server, str(port), *map(str, tls or ())]
+        process = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
         try:
-            _await(server, url, log)
+            _await(process, url, log)
             yield Keystone(url, folder)
         finally:
-            server.terminate()
-            server.wait(timeout=10)
+            process.terminate()
+            process.wait(timeout=10)
 
 
 def _await(server: subprocess.Popen[bytes], url: str, log: Path) -> None:

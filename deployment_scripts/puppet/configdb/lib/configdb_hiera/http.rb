@@ -79,6 +79,8 @@ module ConfigdbHiera
         raise AwayError, "#{what} answers more than #{@settings.max_bytes} bytes" if size > @settings.max_bytes
         parts << part
       end
+      # Net::HTTP takes what came before the end for all.
+      raise AwayError, "the answer of #{what} was cut" if response.content_length && size < response.content_length
       parts.join
     end
 

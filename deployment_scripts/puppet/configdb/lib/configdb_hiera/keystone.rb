@@ -6,6 +6,8 @@ require 'time'
 module ConfigdbHiera
   class Keystone
     MARGIN = 30
+    # Where this clock and Keystone's differ, a new token is used all the same: ConfigDB says what it thinks of it.
+    LEAST = 60
     TYPE = 'config'
     WHAT = 'Keystone'
 
@@ -51,6 +53,7 @@ module ConfigdbHiera
 
     def fetched
       token = version3 || version2
+      token.expires = [token.expires, @clock.call + LEAST].max
       @cache.write(name, 'id' => token.id, 'expires' => token.expires, 'endpoint' => token.endpoint)
       token
     end

@@ -8,7 +8,8 @@ module ConfigdbHiera
     # Returns the bytes of a file that is its owner's alone. `what` names it in errors. A link is followed if it and
     # what it leads to belong to this user or root. Raises SettingsError.
     def self.read(path, what, largest = LARGEST)
-      refuse(path, what, "belongs to another user, so it isn't followed") unless ours?(File.lstat(path))
+      link = File.lstat(path)
+      refuse(path, what, "is another user's link, so it isn't followed") if link.symlink? && !ours?(link)
       # Opened before it is looked at, so that what is looked at is what is read; a FIFO must not hold us.
       File.open(path, File::RDONLY | File::NONBLOCK) do |file|
         check(path, what, file.stat, largest)
