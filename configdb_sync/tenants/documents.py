@@ -47,7 +47,7 @@ _DEST: dict[str, Any] = {
     "required": True,
     "schema": {"$ref": "#/components/schemas/TenantID"},
 }
-_TAGS = {"type": "string", "pattern": f"^(\\*|{_TAG}( *, *{_TAG})*)$"}
+_TAGS = {"anyOf": [{"const": "*"}, {"type": "string", "pattern": f"^{_TAG}( *, *{_TAG})*$"}]}
 _MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": _TAGS}
 _NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": _TAGS}
 _LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}

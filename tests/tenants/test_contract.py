@@ -430,8 +430,8 @@ class TestMove:
     def test_a_data_source_that_configdb_has_not_yet(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"q": None})
         for method in ("GET", "HEAD", "PUT"):
-            body = {"json": {}} if method == "PUT" else {}
-            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", **body).status == 404
+            body = b"{}" if method == "PUT" else None
+            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", body=body).status == 404
 
     def test_a_plus_is_a_plus(self, api: Api, a: str) -> None:
         made(api, "p+q")
@@ -596,6 +596,35 @@ class TestAccessAndLists:
             assert error["code"] == answer.status
             assert error["request_id"] == answer.headers["x-openstack-request-id"]
         assert api("PATCH", "/v1.0/x").headers["allow"] == "DELETE, GET, HEAD, PUT"
+
+    @pytest.mark.parametrize(
+        ("request_head", "status"),
+        [
+            ("GET /v1.0/x?fields={long} HTTP/1.1\r\nHost: x\r\n", 414),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\n", 431),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\n{many}", 431),
+            ("GET /v1.0/x y HTTP/1.1\r\nHost: x\r\n", 400),
+            ("GET /v1.0/\xe9 HTTP/1.1\r\nHost: x\r\n", 400),
+            ("GET /v1.0/x HTTP/1.1\r\nHost : x\r\n", 400),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\nX-A: b\r\n folded\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3x\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400),
+            ("nonsense\r\n", 400),
+        ],
+        ids=lambda value: ascii(value)[:50],
+    )
+    def test_what_the_server_itself_refuses_has_the_shape(self, api: Api, request_head: str, status: int) -> None:
+        """Limits on the request line and the headers; requests that are no HTTP."""
+        many = "".join(f"X-{number}: x\r\n" for number in range(90))
+        answer = api.raw(request_head.format(long="x" * 9000, many=many).encode("latin-1") + b"\r\n")
+        if api.proxy is not None:
+            assert answer.status in {400, 404, 405, 414, 431, 401, 502}
+            return
+        assert (answer.status, answer.json["error"]["code"]) == (status, status)
+        assert answer.json["error"]["request_id"] == answer.headers["x-openstack-request-id"]
+        assert answer.headers["content-type"] == "application/json"
 
     def test_pages_by_marker(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {f"s/{number}": None for number in range(5)})

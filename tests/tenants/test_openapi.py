@@ -28,14 +28,14 @@ expected-statuses = ["2xx", "3xx", "404", "409", "410", "412", "501", "503"]
 """
 
 
-def walked(api: Api, folder: Path, *more: str) -> None:
+def walked(api: Api, folder: Path, checks: str, examples: int) -> None:
     (folder / "schemathesis.toml").write_text(_SETTINGS)
     base = f"http://127.0.0.1:{api.port}"
     done = subprocess.run(
         [
             *(schemathesis.program(), "--config-file", folder / "schemathesis.toml", "run", f"{base}/openapi.json"),
-            *("--header", f"X-Auth-Token: {api.token}", "--checks", "all", "--generation-deterministic", "--no-color"),
-            *("--phases", "examples,coverage,fuzzing", *more),
+            *("--header", f"X-Auth-Token: {api.token}", "--checks", checks, "--generation-deterministic", "--no-color"),
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", str(examples)),
         ],
         cwd=folder,
         env={**os.environ, "HOME": str(folder)},
@@ -61,7 +61,8 @@ def test_every_call_answers_as_it_is_described(tmp_path: Path) -> None:
             registry.put(change, tenant, None)
         registry.own(change, "0", 0, {"0": None, "1": None})
         registry.close()
-        walked(admin, tmp_path, "--max-examples", "60")
+        walked(admin, tmp_path, "all", 60)
         user = Api(public, Product(state)("tenants", "token", "0").out.strip())
-        walked(user, tmp_path, "--max-examples", "20", "--exclude-checks", "ignored_auth,unsupported_method")
+        # There most of what is described isn't to be had; what is answered is well formed.
+        walked(user, tmp_path, "not_a_server_error,content_type_conformance,response_schema_conformance", 10)
         assert process.poll() is None
