@@ -90,6 +90,8 @@ def public_methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
     if asked.kind not in _PUBLIC and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
+    if asked.document in documents.PUBLIC_DOCUMENTS:
+        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 
