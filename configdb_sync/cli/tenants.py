@@ -13,10 +13,15 @@ from configdb_sync.cli.options import CONNECTION, Session, settings_options
 from configdb_sync.cli.tenant_commands import COMMANDS
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.database import Database
 from configdb_sync.sync.records import open_records
+from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.access import Access, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.page import chronicle
+from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in
 from configdb_sync.tenants.registry import Registry
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
@@ -29,9 +34,12 @@ def tenants() -> None:
 
 
 @tenants.command()
-@settings_options(*CONNECTION)
+@settings_options(*CONNECTION, "levels")
 @click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
 @click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
+@click.option(
+    "--public-page", is_flag=True, help="The public endpoint has the status page too: each tenant sees its own."
+)
 @click.option(
     "--auth",
     type=click.Choice(["token", "keystone", "none"]),
@@ -75,6 +83,7 @@ def serve(
     *,
     admin: str,
     public: str | None,
+    public_page: bool,
     auth: str,
     admin_role: str,
     public_cloud: str | None,
@@ -109,6 +118,7 @@ def serve(
             click.echo(f"its token is in {accesses.token_path}")
         for url in urls[1:]:
             click.echo(f"the public endpoint listens on {url}")
+        click.echo(f"the status page is {urls[0]}/status")
 
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
@@ -130,6 +140,12 @@ def serve(
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
         pull=pull,
+        pages=service.Showing(
+            chronicle=lambda registry: chronicle_of(session, registry.database),
+            sessions=accesses.sessions,
+            public_sessions=accesses.public_sessions if public_page else None,
+            secure=tls_cert is not None or behind_proxy,
+        ),
     )
     service.serve(told, announce)
 
@@ -158,15 +174,37 @@ class _Accesses:
     def public(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        environ: Mapping[str, str] = os.environ
-        if self.public_cloud is not None:
-            kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-            environ = {**kept, "OS_CLOUD": self.public_cloud}
-        return _keystone(environ, None, "configdb-sync-tenants-public")
+        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
+
+    def sessions(self, access: Access) -> Sessions | None:
+        """How operators sign in to the pages; None where anyone may look."""
+        if self.auth == "keystone":
+            return KeystoneSessions(clouds.read(os.environ), access, log_in)
+        if isinstance(access, TokenAccess):
+            return TokenSessions(lambda _: access.token)
+        return None
+
+    def public_sessions(self, access: Access) -> Sessions | None:
+        """How tenants' users do."""
+        if isinstance(access, TenantTokenAccess):
+            return TokenSessions(lambda tenant: access.token(tenant or ""), tenants=True)
+        return KeystoneSessions(clouds.read(self._public_environ()), access, log_in, tenants=True)
+
+    def _public_environ(self) -> Mapping[str, str]:
+        if self.public_cloud is None:
+            return os.environ
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+        return {**kept, "OS_CLOUD": self.public_cloud}
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.configdb import clouds
     from configdb_sync.tenants.keystone import KeystoneAccess
 
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
+
+
+def chronicle_of(session: Session, database: Database) -> chronicle.Chronicle:
+    """Return what the pages tell runs and versions from; ``database``: the product's own, its tables up to date."""
+    settings = session.settings
+    versions = VersionStore(lambda: open_records(session.database), settings.keep_versions, SystemClock())
+    return chronicle.make(database, versions, session.masker, settings.levels, SystemClock())

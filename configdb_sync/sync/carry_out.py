@@ -63,6 +63,7 @@ class NodeTask:
     problems: list[ProductError] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
     told: bool = True
+    carried: int = 0
     etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
@@ -127,7 +128,9 @@ class NodeTask:
             raise refusal
         failpoints.here("before-upload")
         client, place = self.run.client, self._place(document)
-        client.put_values(place.env, place.levels, place.definition, body(document))
+        content = body(document)
+        client.put_values(place.env, place.levels, place.definition, content)
+        self.carried += len(content)
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.values(document.data_source)
@@ -231,6 +234,7 @@ class NodeTask:
                 self.run.nodes.remove(self.node, document.file)
         elif content is not None:
             self.run.nodes.write(self.node, document.path, content, document.file)
+            self.carried += len(content)
 
     def _failed_all(self, error: ProductError, documents: Sequence[DocumentWork] | None = None) -> None:
         self.run.health.failed(error)
@@ -253,6 +257,7 @@ class NodeTask:
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
             quiet=self._quiet(),
+            bytes=self.carried,
         )
 
     def _quiet(self) -> Quiet | None:

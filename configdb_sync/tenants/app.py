@@ -13,6 +13,8 @@ from configdb_sync.tenants import document_calls, documents, move_calls, resourc
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.page import calls as page_calls
+from configdb_sync.tenants.page.routes import ROOT
 from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Request, target_of
@@ -21,6 +23,8 @@ from configdb_sync.tenants.views import moment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from configdb_sync.tenants.page.pages import Pages
 
 log = logging.getLogger(__name__)
 usage = logging.getLogger("configdb_sync.tenants.usage")
@@ -45,15 +49,19 @@ _ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
 
 _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": resource_calls.show_place, "PUT": document_calls.put_overrides},
+    Kind.PLACE: {"GET": page_calls.show_data_source, "PUT": document_calls.put_overrides},
     Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
     Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
     Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
     Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
     Kind.AUDIT: {"GET": resource_calls.show_audit},
+    Kind.ALL_ENVIRONMENTS: {"GET": page_calls.list_all_environments},
+    Kind.MATRIX: {"GET": page_calls.show_matrix},
+    Kind.RUNS: {"GET": page_calls.list_runs},
+    Kind.RUN: {"GET": page_calls.show_run},
 }
 
-_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES})
+_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
 """What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
 
 _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
@@ -99,9 +107,11 @@ class Application:
         new_id: Callable[[], str] = new_run_id,
         *,
         public: bool = False,
+        pages: Pages | None = None,
     ) -> None:
-        """``public``: only reading, and only the caller's own tenant (T12)."""
+        """``public``: only reading, and only the caller's own tenant (T12). ``pages``: for people to look at."""
         self.context = context
+        self._pages = pages
         self._public = public
         self._access = access
         self._clock = clock
@@ -125,6 +135,8 @@ class Application:
     def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
         try:
             target = target_of(environ)
+            if self._pages is not None and target.segments[0] == ROOT:
+                return self._pages.answer(environ, method, target, identity, asked=asked, admit=self._admitted)
             found = route(target.segments)
             asked.append(found)
             if found.kind is Kind.DOCUMENT and found.document in _OPEN:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
 from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.page.chronicle import Chronicle
+from configdb_sync.tenants.page.sessions import Sessions
 from configdb_sync.tenants.registry import Registry
 
 if TYPE_CHECKING:
@@ -34,6 +36,32 @@ log = logging.getLogger(__name__)
 PROBE = "/v1.0/%2F"
 _BOOT_ERROR = 3
 """gunicorn stops as a whole when a worker ends with this code."""
+
+
+@dataclass(frozen=True)
+class Showing:
+    """The status pages. ``sessions`` and ``public_sessions``: how one signs in at the two endpoints, where the public
+    one has pages at all (None: it has none). ``secure``: browsers come over TLS."""
+
+    chronicle: Callable[[Registry], Chronicle]
+    sessions: Callable[[Access], Sessions | None]
+    public_sessions: Callable[[Access], Sessions | None] | None = None
+    secure: bool = False
+
+    def application(self, context: Context, access: Access, *, public: bool = False) -> Application:
+        """Return an endpoint with its pages, if it has any."""
+        # Late: a service without pages needs no templates.
+        from configdb_sync.tenants.page.pages import Pages
+
+        sessions = self.public_sessions if public else self.sessions
+        if sessions is None:
+            return Application(replace(context, chronicle=None), access, SystemClock(), public=public)
+        pages = Pages(context, access, sessions(access), SystemClock(), public=public, secure=self.secure)
+        return Application(context, access, SystemClock(), public=public, pages=pages)
+
+
+def _plain(context: Context, access: Access, *, public: bool = False) -> Application:
+    return Application(context, access, SystemClock(), public=public)
 
 
 @dataclass(frozen=True)
@@ -53,6 +81,7 @@ class Service:
     usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
+    pages: Showing | None = None
 
 
 def check(service: Service) -> None:
@@ -90,10 +119,14 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
             client = Connected(service.connect)
             following = Following(registry, client, SystemClock())
             context = Context(registry, service.limits, following, service.pull(registry, client), client)
-        admin = Application(context, service.access(), SystemClock())
+        made = _plain
+        if service.pages is not None:
+            context = replace(context, chronicle=service.pages.chronicle(registry))
+            made = service.pages.application
+        admin = made(context, service.access())
         if service.public is None or service.public_access is None:
             return admin, admin
-        public = Application(context, service.public_access(), SystemClock(), public=True)
+        public = made(context, service.public_access(), public=True)
         return admin, Endpoints(ports[1], admin, public)
 
     def started(age: int, ports: list[int]) -> None:
