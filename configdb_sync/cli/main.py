@@ -20,6 +20,7 @@ _PLACES = {
     "simulate": ("simulate", "simulate"),
     "approve": ("past", "approve"),
     "runs": ("past", "runs"),
+    "status": ("status", "status"),
     "get": ("values", "get_command"),
     "set": ("values", "set_command"),
     "del": ("values", "del_command"),

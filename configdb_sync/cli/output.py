@@ -56,15 +56,20 @@ def write_report(path: Path, found: Plan | Report) -> None:
     Raises ``SettingsError`` if it can't be written or its ending is unknown.
     """
     text = "\n".join(lines(found, form_of(path))) + "\n"
+    write_private(path, text.encode("utf-8", "backslashreplace"), "--report", "the report ")
+
+
+def write_private(path: Path, content: bytes, flag: str, what: str = "") -> None:
+    """Write a file, whole or not at all, mode 0600. Raises ``SettingsError`` that names the flag."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise SettingsError(
-            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
+            f"{what}{path} can't be written: {error.strerror}", way_out=f"name another with {flag}"
         ) from error

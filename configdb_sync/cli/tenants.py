@@ -9,18 +9,16 @@ from pathlib import Path
 
 import click
 
+from configdb_sync.cli.chronicles import chronicle_of
 from configdb_sync.cli.options import CONNECTION, Session, settings_options
 from configdb_sync.cli.tenant_commands import COMMANDS
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.database import Database
 from configdb_sync.sync.records import open_records
-from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.access import Access, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
-from configdb_sync.tenants.page import chronicle
 from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in
 from configdb_sync.tenants.registry import Registry
 
@@ -201,10 +199,3 @@ def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access
     from configdb_sync.tenants.keystone import KeystoneAccess
 
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
-
-
-def chronicle_of(session: Session, database: Database) -> chronicle.Chronicle:
-    """Return what the pages tell runs and versions from; ``database``: the product's own, its tables up to date."""
-    settings = session.settings
-    versions = VersionStore(lambda: open_records(session.database), settings.keep_versions, SystemClock())
-    return chronicle.make(database, versions, session.masker, settings.levels, SystemClock())

@@ -16,7 +16,7 @@ from configdb_sync.sync.journal import DIED, FAILED
 from configdb_sync.sync.past_runs import AT_WORK, PastRun, PastRuns
 from configdb_sync.sync.plan import natural
 from configdb_sync.sync.states import State
-from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS
+from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES
 
 _LOOKED_BACK = 20
 """Runs that are looked through for the last one that was done with a node."""
@@ -64,26 +64,44 @@ class Known:
     runs: Sequence[tuple[PastRun, Mapping[str, str]]]
 
 
+def stamp_of(database: Database, past: PastRuns, environment: int) -> tuple[object, ...]:
+    """Return a value that changes when the environment's matrix may.
+
+    What it is made of is changed by runs, and taken away with the nodes that are no more: so the newest run, how far it
+    is, and how many records there are of each kind tell it.
+    """
+    newest = past.newest(environment, 1)
+    counted = [
+        sa.select(sa.func.count()).select_from(table).where(table.c.environment == environment)
+        for table in (RECORDS, NODES, OPEN_PROBLEMS)
+    ]
+    done = sa.select(sa.func.count()).select_from(RUN_NODES)
+    counted.append(done.where(RUN_NODES.c.run == (newest[0].identity if newest else "")))
+    whole = sa.select(*(query.scalar_subquery() for query in counted))
+    return (*newest, *database.read(lambda connection: tuple(connection.execute(whole).one())))
+
+
 def read_matrix(
-    database: Database, past: PastRuns, environment: int, data_sources: Collection[str] | None = None
+    database: Database, past: PastRuns, environment: int, data_sources: Collection[str], *, more: bool
 ) -> Matrix:
-    """Return the matrix of an environment; ``data_sources``: only these, None for all that there are records of."""
+    """Return the matrix of an environment with these data sources, and with ``more`` all others that there are records
+    of."""
     names, documents, problems = database.read(lambda connection: _known(connection, environment))
-    runs = _runs(past, environment, set(names))
-    return matrix(environment, Known(names, documents, problems, runs), data_sources)
+    known = Known(names, documents, problems, _runs(past, environment, set(names)))
+    return matrix(environment, known, data_sources, more=more)
 
 
-def matrix(environment: int, known: Known, data_sources: Collection[str] | None = None) -> Matrix:
+def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *, more: bool = True) -> Matrix:
     """Return the matrix of what is known. Pure.
 
     BUILD while a run is at work that wasn't done with the node yet; ERROR if the document, or the node as a whole,
     failed when it was last worked on, or if the newest run died before it was done with the node; else ACTIVE.
     """
-    if data_sources is None:
-        found = {name for documents in known.documents.values() for name in documents}
+    found = set(data_sources)
+    if more:
+        found |= {name for documents in set(known.documents.values()) for name in documents}
         found |= {one.data_source for several in known.problems.values() for one in several if one.data_source}
-        data_sources = found
-    sources = tuple(sorted(data_sources))
+    sources = tuple(sorted(found))
     newest = known.runs[0] if known.runs else None
     look = _Look(sources)
     rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural)]

@@ -37,10 +37,11 @@ _VERSIONS = 10
 
 @dataclass(frozen=True)
 class Seen:
-    """What is to be shown; ``fresh``: the status drivers could be asked."""
+    """What is to be shown; ``fresh``: the status drivers could be asked; ``stamp`` changes when the nodes in it may."""
 
     view: dict[str, Any]
     fresh: bool = True
+    stamp: tuple[object, ...] = ()
 
 
 def chronicle_of(context: Context) -> Chronicle:
@@ -74,15 +75,21 @@ def matrix(context: Context, scope: str | None, environment: int, query: Mapping
     found = gathering.stand(chronicle, owned, environment, scope)
     if scope is None and not found.sources and found.matrix.newest is None:
         _there(context, environment)
-    rows = gathering.chosen_rows(found.matrix, query.get("node", ""), status)
-    names = [row.node for row in rows]
-    start = names.index(query["marker"]) + 1 if query.get("marker") in names else 0
-    chosen = rows[start : start + limit]
-    marker = chosen[-1].node if start + limit < len(rows) else None
+    asked = (limit, *(query.get(name, "") for name in ("node", "status", "marker")))
+
+    def page() -> tuple[list[dict[str, Any]], str | None]:
+        rows = gathering.chosen_rows(found.matrix, query.get("node", ""), status)
+        names = [row.node for row in rows]
+        start = names.index(query["marker"]) + 1 if query.get("marker") in names else 0
+        chosen = rows[start : start + limit]
+        return views.node_items(environment, chosen, chronicle), chosen[-1].node if start + limit < len(rows) else None
+
+    stamp = (found.stamp, tuple(owned))
+    nodes, marker = chronicle.kept(("nodes", environment, scope, asked), stamp, page)
     newest = found.matrix.newest
     failed = chronicle.past.failed_nodes([] if newest is None else [newest.identity])
-    view = views.matrix_view(found, chosen, marker=marker, failed=failed, scope=scope, chronicle=chronicle, query=query)
-    return Seen(view, fresh)
+    view = views.matrix_view(found, nodes, marker=marker, failed=failed, scope=scope, query=query)
+    return Seen(view, fresh, (*stamp, asked))
 
 
 def _refreshed(context: Context, scope: str | None, environment: int) -> bool:

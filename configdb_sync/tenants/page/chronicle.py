@@ -14,6 +14,7 @@ from configdb_sync.settings import Levels
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.outbox import there
+from configdb_sync.tenants.page.kept import Kept
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Chronicle:
     versions: VersionStore
     masker: Masker = field(repr=False)
     levels: Levels = (("nodes", "%{uid}"),)
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def level_of(self, environment: int, node: str, fqdn: str | None) -> LevelPath | None:
         """Return the level path of a node, None where its template asks for facts that aren't known here."""

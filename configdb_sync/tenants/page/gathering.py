@@ -16,7 +16,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import LevelPath, Version
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.histories import histories
-from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix
+from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix, stamp_of
 from configdb_sync.sync.past_runs import PastRun
 from configdb_sync.tenants import schema
 from configdb_sync.tenants.listing import Page
@@ -61,10 +61,11 @@ class Source:
 @dataclass(frozen=True)
 class Stand:
     """How an environment stands: its data sources, and each of its nodes (``Matrix``); the sources in the matrix's
-    order."""
+    order. ``stamp`` changes when the matrix may."""
 
     sources: tuple[Source, ...]
     matrix: Matrix
+    stamp: tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,18 @@ def sources(connection: Connection, environment: int, scope: str | None) -> dict
 
 def stand(chronicle: Chronicle, owned: dict[str, Source], environment: int, scope: str | None) -> Stand:
     """Return how an environment stands. ``owned``: its data sources (``sources``)."""
-    found = read_matrix(chronicle.database, chronicle.past, environment, None if scope is None else owned)
-    if scope is None and not owned.keys() <= set(found.data_sources):
-        found = read_matrix(chronicle.database, chronicle.past, environment, {*found.data_sources, *owned})
+    stamp = stamp_of(chronicle.database, chronicle.past, environment)
+    names = tuple(sorted(owned))
+    found = chronicle.kept(
+        ("matrix", environment, names, scope is None),
+        stamp,
+        lambda: read_matrix(chronicle.database, chronicle.past, environment, names, more=scope is None),
+    )
     told = tuple(owned.get(name, Source(name, None, None)) for name in found.data_sources)
     if scope is not None:
         rows = tuple(_own(row, owned) for row in found.rows if any(one is not None for one in row.states))
         found = replace(found, rows=rows)
-    return Stand(told, found)
+    return Stand(told, found, stamp)
 
 
 def _own(row: NodeRow, owned: dict[str, Source]) -> NodeRow:

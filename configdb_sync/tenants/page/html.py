@@ -162,6 +162,12 @@ def render(template: str, **values: Any) -> bytes:
     return environment().get_template(template).render(**values).encode("utf-8", "backslashreplace")
 
 
+def part(macro: str, *values: Any) -> Markup:
+    """Return a part of a page (``parts.html``)."""
+    found: Markup = getattr(environment().get_template("parts.html").module, macro)(*values)
+    return found
+
+
 Column = tuple[Mapping[str, Any], "str | None"]
 """A data source as the API tells it, and its page's address, None where it has none."""
 
@@ -169,14 +175,15 @@ Column = tuple[Mapping[str, Any], "str | None"]
 class Cells:
     """The cells of a matrix's rows. Of the nodes of an environment most look alike: each look is rendered once.
 
-    ``columns`` are the data sources that some row has anything of; ``left`` the others.
+    ``columns`` are the data sources that some row has anything of; ``left`` the others. ``joint``: see ``Links``.
     """
 
     _PLACE = Markup("\0")
 
-    def __init__(self, columns: Sequence[Column], looks: Collection[tuple[str | None, ...]]) -> None:
+    def __init__(self, columns: Sequence[Column], looks: Collection[tuple[str | None, ...]], joint: str) -> None:
         self._render = environment().get_template("cells.html").module.cells  # type: ignore[attr-defined]
         self._shown = [place for place in range(len(columns)) if any(look[place] for look in looks)]
+        self._joint = joint
         self._looks: dict[tuple[object, ...], str] = {}
         self.columns = [columns[place] for place in self._shown]
         self.left = [column for place, column in enumerate(columns) if place not in self._shown]
@@ -186,6 +193,6 @@ class Cells:
         look = (*statuses, level is None)
         if look not in self._looks:
             told = [(*column, statuses[place]) for column, place in zip(self.columns, self._shown, strict=True)]
-            self._looks[look] = str(self._render(told, self._PLACE if level is not None else None))
+            self._looks[look] = str(self._render(told, self._PLACE if level is not None else None, self._joint))
         # NUL stands for the node's own part of each address: no text in the page can hold one.
         return Markup(self._looks[look].replace("\0", level or ""))  # noqa: S704  # percent-encoded

@@ -12,7 +12,12 @@ from configdb_sync.tenants.targets import encoded
 
 
 class Links(Protocol):
-    """Addresses of what pages show; None for what has none."""
+    """Addresses of what pages show; None for what has none. ``joint``: what stands between a data source's address and
+    its level."""
+
+    @property
+    def joint(self) -> str:
+        """The text between."""
 
     def environment(self, environment: int) -> str:
         """Return that of an environment's matrix."""
@@ -24,7 +29,7 @@ class Links(Protocol):
         """Return that of a run."""
 
     def source(self, tenant: str, environment: int, name: str) -> str | None:
-        """Return that of a data source, to which ``?level=`` is added."""
+        """Return that of a data source, to which ``joint`` and a level are added."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class ServedLinks:
     """Over HTTP. ``scope``: a tenant whose pages these are, None for an operator's."""
 
     scope: str | None
+    joint: str = "?level="
 
     def environment(self, environment: int) -> str:
         """As ``Links``."""

@@ -15,6 +15,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from markupsafe import Markup
+
 from configdb_sync.clock import Clock
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, Headers
@@ -23,6 +25,7 @@ from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.page import asking, html, routes
 from configdb_sync.tenants.page.asking import Seen
 from configdb_sync.tenants.page.failures import Failures
+from configdb_sync.tenants.page.kept import Kept
 from configdb_sync.tenants.page.links import Links, ServedLinks, level_text
 from configdb_sync.tenants.page.sessions import Sessions, no_session
 from configdb_sync.tenants.paths import Kind, Place, Route
@@ -67,6 +70,7 @@ class Pages:
         self._public = public
         self._secure = secure
         self._failures = Failures(clock)
+        self._kept = Kept(8)
         self._cookie = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
 
     def answer(
@@ -207,7 +211,12 @@ class Pages:
             kind=Kind.MATRIX,
             more=more,
             query={"node": "", "status": "", **query},
-            **matrix_values(seen.view, links),
+            sums=sums_of(seen.view),
+            table=self._kept(
+                (scope, visit.route.number, *sorted(query.items())),
+                (seen.stamp, seen.view["data_sources"]),
+                lambda: matrix_table(seen.view, links),
+            ),
         )
 
     def _environments(self, visit: _Visit, frame: dict[str, Any], scope: str | None, links: Links) -> Answer:
@@ -307,28 +316,28 @@ SAFE: Headers = (
 )
 
 
-def matrix_values(view: Mapping[str, Any], links: Links) -> dict[str, Any]:
-    """Return what the matrix needs beside the API's values: how cells are made, and the sums by status."""
+def sums_of(view: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return how many documents have which status, those with any word."""
+    sums: Counter[str | None] = Counter()
+    for look, number in Counter(tuple(row["statuses"]) for row in view["nodes"]).items():
+        for status in look:
+            sums[status] += number
+    return [(word, sums[word]) for word in ("ERROR", "BUILD", "ACTIVE")]
+
+
+def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
+    """Return the matrix as a table."""
     environment = view["environment"]
     columns: list[html.Column] = [
         (source, None if source["tenant"] is None else links.source(source["tenant"], environment, source["name"]))
         for source in view["data_sources"]
     ]
-    looks = Counter(tuple(row["statuses"]) for row in view["nodes"])
-    sums: Counter[str | None] = Counter()
-    for look, number in looks.items():
-        for status in look:
-            sums[status] += number
-    cells = html.Cells(columns, looks)
+    cells = html.Cells(columns, {tuple(row["statuses"]) for row in view["nodes"]}, links.joint)
     rows = [
         (row["node"], row["fqdn"], cells(row["statuses"], level_text(row["level"])), row["problems"])
         for row in view["nodes"]
     ]
-    return {
-        "cells": cells,
-        "rows": rows,
-        "sums": [(word, sums[word]) for word in ("ERROR", "BUILD", "ACTIVE")],
-    }
+    return html.part("matrix", view, cells, rows, links.joint)
 
 
 def _answer(body: bytes, status: int = 200, headers: Headers = ()) -> Answer:

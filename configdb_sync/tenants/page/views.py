@@ -150,38 +150,42 @@ def source_item(source: Source) -> dict[str, Any]:
 
 def matrix_view(
     found: Stand,
-    rows: Sequence[NodeRow],
+    nodes: list[dict[str, Any]],
     *,
     marker: str | None,
     failed: Mapping[str, int],
     scope: str | None,
-    chronicle: Chronicle,
     query: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return an environment's nodes by data sources; ``rows`` are the nodes of this page, ``query`` what chose them."""
+    """Return an environment's nodes by data sources; ``nodes``: those of this page, ``query``: what chose them."""
     environment = found.matrix.environment
     newest = found.matrix.newest
-    words = _Words()
     return {
         "environment": environment,
         "node_count": len(found.matrix.rows),
         "last_run": None if newest is None else run_item(newest, failed, scope),
         "data_sources": [source_item(source) for source in found.sources],
-        "nodes": [
-            {
-                "node": row.node,
-                "fqdn": row.fqdn,
-                "level": level_item(chronicle.level_of(environment, row.node, row.fqdn)),
-                "statuses": words(row.states),
-                "run": row.run,
-                "run_started_at": _moment(row.time),
-                "run_failed": row.failed,
-                "problems": [{"data_source": one.data_source, "what": one.what} for one in row.problems],
-            }
-            for row in rows
-        ],
+        "nodes": nodes,
         "nodes_next": _next(f"{base_of(scope, environment)}/matrix", marker, None, query),
     }
+
+
+def node_items(environment: int, rows: Sequence[NodeRow], chronicle: Chronicle) -> list[dict[str, Any]]:
+    """Return nodes as the matrix shows them."""
+    words = _Words()
+    return [
+        {
+            "node": row.node,
+            "fqdn": row.fqdn,
+            "level": level_item(chronicle.level_of(environment, row.node, row.fqdn)),
+            "statuses": words(row.states),
+            "run": row.run,
+            "run_started_at": _moment(row.time),
+            "run_failed": row.failed,
+            "problems": [{"data_source": one.data_source, "what": one.what} for one in row.problems],
+        }
+        for row in rows
+    ]
 
 
 class _Words:
