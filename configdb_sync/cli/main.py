@@ -34,6 +34,7 @@ _PLACES = {
     "load": ("transfer", "load_command"),
     "gc": ("gc", "gc_command"),
     "doctor": ("doctor", "doctor"),
+    "dashboard-link": ("dashboard", "dashboard_link"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
 }
