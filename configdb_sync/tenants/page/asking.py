@@ -7,6 +7,7 @@ where ConfigDB can't be asked.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +129,7 @@ def _run_marker(text: str | None) -> tuple[float, str] | None:
         return None
     started, slash, identity = text.partition("/")
     try:
-        if slash and identity and len(started) < 30:
+        if slash and identity and math.isfinite(float(started)):
             return float(started), identity
     except ValueError:
         pass
