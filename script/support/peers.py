@@ -31,6 +31,8 @@ PEERS = (
     Peer("ruby", "ruby"),
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
+    Peer("chromium", "chromium"),
+    Peer("chromedriver", "chromium-driver"),
 )
 PACKAGING = (
     Peer("rpm", "rpm"),
