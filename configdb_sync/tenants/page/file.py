@@ -73,7 +73,7 @@ def page(context: Context, now: datetime, only: int | None = None) -> bytes:
         "file.html",
         policy=html.policy(served=False),
         now=now,
-        trail=[("Environments", "#environments"), *((f"{number}", links.environment(number)) for number in numbers)],
+        trail=[],
         sign_out=False,
         user="",
         view=listed.view,
