@@ -124,7 +124,7 @@ def measure(full: bool) -> Iterable[Measure]:
         state = Path(top) / "state"
         for number in (FEW, MANY):
             fill(state, number, number)
-        with listening((*SERVE, "--state", str(state))) as port:
+        with listening((*SERVE, "--admin-rate", "0", "--state", str(state))) as (port, _):
             token = (state / "tenants.token").read_text().strip()
             yield served(port, token, rounds)
             yield from painted(port, token, Path(top) / "profile")

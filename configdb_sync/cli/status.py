@@ -46,7 +46,7 @@ def status(session: Session, *, environment: int | None, file: Path | None, form
                 # Late: only this needs templates.
                 from configdb_sync.tenants.page.file import page
 
-                write_private(file, page(context, SystemClock().now(), environment), "--html")
+                _write(file, page(context, SystemClock().now(), environment))
     if form == "json":
         show_json({"environments": found})
         return
@@ -54,6 +54,15 @@ def status(session: Session, *, environment: int | None, file: Path | None, form
         click.echo(line)
     if file is not None:
         click.echo(f"the page is {file}")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        write_private(file, text)
+    except OSError as error:
+        raise SettingsError(
+            f"the page {file} can't be written: {error.strerror}", way_out="name another with --html"
+        ) from error
 
 
 def _listed(context: Context, environment: int | None) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.tenants.metrics import Meter, NoMeter
 from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
@@ -50,6 +52,10 @@ class Pull(Protocol):
 
     asks: bool
 
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """How often each driver failed or hung, by name."""
+
     def refresh(self, place: Place) -> bool:
         """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
 
@@ -58,6 +64,7 @@ class NoPull:
     """Asks nobody."""
 
     asks = False
+    failures: Mapping[str, int] = MappingProxyType({})
 
     def refresh(self, place: Place) -> bool:
         """The stored status holds."""
@@ -75,3 +82,4 @@ class Context:
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None
     chronicle: Chronicle | None = None
+    meter: Meter = field(default_factory=NoMeter)

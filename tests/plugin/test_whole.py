@@ -56,7 +56,7 @@ def nodes(lab: Laboratory, tmp_path: Path, master: Jail) -> Iterator[dict[str, T
     thread = threading.Thread(target=simulator.run, args=(stop.is_set, ready.set))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield trees
     finally:
         stop.set()

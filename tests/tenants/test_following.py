@@ -203,7 +203,7 @@ def test_a_service_killed_in_a_move_goes_on(world: World, step: str) -> None:
 
 
 def until(true: object) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import requests
+import yaml
 
 from tests.peers import keystone as peer
 from tests.tenants.support import Api, public_port, serving
 
 FORGED = ("X-Identity-Status: Confirmed", "X-Roles: admin", "X-Project-Id: mine", "OpenStack-System-Scope: all")
-
-
-@pytest.fixture(scope="module")
-def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peer.Keystone]:
-    with peer.running(tmp_path_factory.mktemp("keystone")) as found:
-        found.add_user("member", "member-password", "member")
-        yield found
 
 
 def eventually(what: Callable[[], bool], seconds: float) -> bool:
@@ -46,11 +39,16 @@ def unscoped(keystone: peer.Keystone) -> str:
     return answer.headers["X-Subject-Token"]
 
 
-@pytest.mark.long
 def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> None:
+    keystone.add_user("member", "member-password", "member")
     state = tmp_path / "state"
-    arguments = ("--auth", "keystone", "--public", "127.0.0.1:0", "--drivers", "none")
-    with serving(state, *arguments, packages=peer.packages(), **keystone.environ) as (found, process):
+    # Its own login is in the settings file, as for every command; the public endpoint's in a clouds.yaml.
+    settings = keystone.settings(tmp_path / "settings.yaml")
+    login = yaml.safe_load(settings.read_text())["login"]
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"public": {"auth": login}}}))
+    arguments = ("--auth", "keystone", "--public", "127.0.0.1:0", "--drivers", "none", "--public-cloud", "public")
+    more = {"CONFIGDB_SYNC_SETTINGS": str(settings), "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml")}
+    with serving(state, *arguments, **more) as (found, process):
         admin = Api(found.port, keystone.token())
         public = Api(public_port(process), keystone.token("member", "member-password"))
         own = project(keystone)
@@ -79,10 +77,9 @@ def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> Non
         assert admin.get("/v1.0/mine").status == 200
 
 
-@pytest.mark.long
 def test_keystone_away_is_503_in_our_shape(tmp_path: Path) -> None:
-    environ = peer.Keystone("http://127.0.0.1:1/v3").environ
-    with serving(tmp_path / "state", "--auth", "keystone", packages=peer.packages(), **environ) as (api, _):
+    environ = peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ
+    with serving(tmp_path / "state", "--auth", "keystone", **environ) as (api, _):
         answer = api.get("/v1.0", "X-Auth-Token: " + "x" * 32)
         assert (answer.status, answer.headers["retry-after"]) == (503, "5")
         assert api.get("/v1.0", "X-Auth-Token: ").status == 401

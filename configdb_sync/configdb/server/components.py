@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
-from configdb_sync.configdb.server.answers import json_answer, no_content
+from configdb_sync.configdb.server.answers import json_answer, listing, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import sweep_all
 from configdb_sync.configdb.server.definitions import (
@@ -31,7 +31,7 @@ _DEFINITIONS = schema.resource_definitions
 
 def list_components(call: Call) -> Response:
     """GET /components: all, by id, with their definitions."""
-    return json_answer(call.database.read(lambda connection: _components(connection, None)))
+    return listing(call.database.read(lambda connection: _components(connection, None)), call.conditions())
 
 
 def create_component(call: Call) -> Response:

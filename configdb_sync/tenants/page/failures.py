@@ -14,10 +14,7 @@ _REMEMBERED = 10_000
 
 
 class Failures:
-    """Counts by address, for each process. Safe for several threads.
-
-    Behind a proxy all come from its address, and wait together.
-    """
+    """Counts by address, for each process. Safe for several threads."""
 
     def __init__(self, clock: Clock, most: int = MOST, within: float = WITHIN) -> None:
         self._clock = clock

@@ -60,8 +60,8 @@ class _Wanted:
     level: str
 
 
-def page(context: Context, now: datetime, only: int | None = None) -> bytes:
-    """Return the page, as UTF-8; ``only``: of this environment alone. Raises ``TenantRefusal`` 404 if it isn't."""
+def page(context: Context, now: datetime, only: int | None = None) -> str:
+    """Return the page; ``only``: of this environment alone. Raises ``TenantRefusal`` 404 if it isn't."""
     links = FileLinks()
     listed = asking.environments(context, {"limit": str(context.limits.longest)})
     numbers = [one["environment"] for one in listed.view["environments"]]

@@ -96,7 +96,7 @@ def environments(
     held: dict[int, list[tuple[str, Holding]]] = defaultdict(list)
     rows = sa.select(HOLDINGS, TENANTS.c.id.label("owner")).select_from(joined)
     for row in connection.execute(rows.where(*wanted, HOLDINGS.c.environment.in_(found)).order_by(TENANTS.c.id)):
-        held[row.environment].append((row.owner, holding_of(row)))
+        held[row.environment].append((row.owner, holding_of(row[:-1])))
     items = tuple(Standing(number, tuple(held[number])) for number in found)
     return Page(items, str(found[-1]) if more else None)
 
@@ -118,7 +118,7 @@ def sources(connection: Connection, environment: int, scope: str | None) -> dict
     )
     if scope is not None:
         statement = statement.where(TENANTS.c.id == scope)
-    return {row.name: Source(row.name, row.owner, resource_of(row)) for row in connection.execute(statement)}
+    return {row.name: Source(row.name, row.owner, resource_of(row[:-1])) for row in connection.execute(statement)}
 
 
 def stand(chronicle: Chronicle, owned: dict[str, Source], environment: int, scope: str | None) -> Stand:

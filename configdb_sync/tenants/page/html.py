@@ -157,9 +157,9 @@ def environment() -> Environment:
     return made
 
 
-def render(template: str, **values: Any) -> bytes:
+def render(template: str, **values: Any) -> str:
     """Return a page."""
-    return environment().get_template(template).render(**values).encode("utf-8", "backslashreplace")
+    return environment().get_template(template).render(**values)
 
 
 def part(macro: str, *values: Any) -> Markup:

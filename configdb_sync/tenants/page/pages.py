@@ -33,7 +33,8 @@ from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ, read_body
 from configdb_sync.tenants.targets import Target, encoded, parameters, read_target
 
-Admit = Callable[[Caller, Route], Caller]
+Admit = Callable[[Caller, Route, "str | None"], Caller]
+"""Says who may see what a route of the API gives, by the query; raises ``TenantRefusal`` 403, 429."""
 _FORM = 16 * 1024
 _LAYERS = ("level", "show", "kind", "key", "limit", "marker")
 
@@ -87,7 +88,7 @@ class Pages:
             if method not in {"GET", "HEAD"}:
                 raise refuse(405, "a page can only be read", ("Allow", "GET, HEAD"))
             try:
-                caller = admit(self._caller(visit), found)
+                caller = admit(self._caller(visit), *_of_api(found, target.query))
             except TenantRefusal as refusal:
                 if refusal.status == 401 and self._sessions is not None:
                     return self._to_sign_in(visit)
@@ -106,7 +107,8 @@ class Pages:
         cookie = _cookie(environ, self._cookie)
         if cookie is None:
             raise no_session()
-        return self._sessions.caller(cookie, visit.route.place, visit.now.timestamp())
+        address = str(environ.get("REMOTE_ADDR") or "")
+        return self._sessions.caller(cookie, visit.route.place, visit.now.timestamp(), address)
 
     def _to_sign_in(self, visit: _Visit) -> Answer:
         asked = routes.page_url(visit.route) + ("" if visit.query is None else f"?{visit.query}")
@@ -303,6 +305,14 @@ class Pages:
         return found
 
 
+def _of_api(shown: Route, query: str | None) -> tuple[Route, str | None]:
+    """Return what the API would be asked for a page: who may ask for that may see it."""
+    assert shown.page is not None
+    asked = Route(shown.page, shown.place, environment=shown.environment, run=shown.run)
+    # A data source's page always shows its documents, those of the root without a word.
+    return asked, f"level=&{query or ''}" if shown.page is Kind.PLACE else query
+
+
 SAFE: Headers = (
     ("Content-Security-Policy", html.policy()),
     ("X-Content-Type-Options", "nosniff"),
@@ -340,8 +350,8 @@ def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
     return html.part("matrix", view, cells, rows, links.joint)
 
 
-def _answer(body: bytes, status: int = 200, headers: Headers = ()) -> Answer:
-    return Answer(status, body, (*headers, *SAFE), "text/html; charset=utf-8")
+def _answer(body: str, status: int = 200, headers: Headers = ()) -> Answer:
+    return Answer(status, body.encode("utf-8", "backslashreplace"), (*headers, *SAFE), "text/html; charset=utf-8")
 
 
 def _see(url: str, *headers: tuple[str, str]) -> Answer:

@@ -49,8 +49,11 @@ class Sessions(Protocol):
     def begin(self, form: Mapping[str, str], now: float) -> str:
         """Return the cookie's value. Raises ``TenantRefusal`` 401 for what isn't right, 503."""
 
-    def caller(self, cookie: str, place: Place | None, now: float) -> Caller:
-        """Return who looks. Raises ``TenantRefusal`` 401 for a cookie that isn't good (any more), 503."""
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+        """Return who looks, from which address.
+
+        Raises ``TenantRefusal`` 401 for a cookie that isn't good (any more), 503.
+        """
 
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant whose pages come first, None for those of all."""
@@ -63,11 +66,13 @@ def no_session(what: str = "sign in to see this") -> TenantRefusal:
 
 @dataclass(frozen=True)
 class TokenSessions:
-    """Of those who have the token; ``token`` gives that of a tenant, or for None the operators'.
+    """Of those who have the token; ``token`` gives that of a tenant, or for None the operators', and ``access`` says
+    who has it.
 
     ``tenants``: each has its own, and the form asks which.
     """
 
+    access: Access
     token: Callable[[str | None], str] = field(repr=False)
     tenants: bool = False
 
@@ -86,7 +91,7 @@ class TokenSessions:
         until = str(int(now) + LASTS)
         return ".".join([_packed(tenant or ""), until, self._proof(tenant, until)])
 
-    def caller(self, cookie: str, place: Place | None, now: float) -> Caller:
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
         """Return the operator, or the tenant's user."""
         parts = cookie.split(".")
         if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
@@ -99,11 +104,9 @@ class TokenSessions:
             raise no_session()
         if int(parts[1]) <= now:
             raise no_session("the session is over; sign in again")
-        if tenant is None:
-            return Caller("token", admin=True)
-        if place is None or place.tenant != tenant:
+        if tenant is not None and (place is None or place.tenant != tenant):
             raise no_session("this session is another tenant's")
-        return Caller("token", admin=False, tenant=tenant)
+        return self.access.caller({"HTTP_X_AUTH_TOKEN": self.token(tenant), "REMOTE_ADDR": address}, place)
 
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant that has signed in."""
@@ -189,10 +192,10 @@ class KeystoneSessions:
             raise refuse(503, "Keystone's tokens are of a kind that no cookie holds; use the API with X-Auth-Token")
         return token
 
-    def caller(self, cookie: str, place: Place | None, now: float) -> Caller:
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
         """Return whom Keystone names."""
         del now
-        return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie}, place)
+        return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
 
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant that was named on the public endpoint."""

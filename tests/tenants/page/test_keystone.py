@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.peers import keystone as peer
 from tests.tenants.page.test_pages import bare, cookie_of, sign_in
 from tests.tenants.support import Api, public_port, serving
 from tests.tenants.test_keystone import eventually, project
 
-MEMBER = {"username": "member", "password": "member-password", "project": "admin", "domain": "Default"}
+MEMBER = {"username": "onlooker", "password": "member-password", "project": "admin", "domain": "Default"}
 ADMIN = {"username": "admin", "password": peer.PASSWORD, "project": "admin", "domain": ""}
 
 
-@pytest.fixture(scope="module")
-def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peer.Keystone]:
-    with peer.running(tmp_path_factory.mktemp("keystone")) as found:
-        found.add_user("member", "member-password", "member")
-        yield found
-
-
-@pytest.mark.long
 def test_keystones_users_sign_in(keystone: peer.Keystone, tmp_path: Path) -> None:
     arguments = ("--auth", "keystone", "--public", "127.0.0.1:0", "--public-page", "--drivers", "none")
-    with serving(tmp_path / "state", *arguments, packages=peer.packages(), **keystone.environ) as (admin, process):
+    keystone.add_user("onlooker", "member-password", "member")
+    with serving(tmp_path / "state", *arguments, **keystone.environ) as (admin, process):
         public, own = Api(public_port(process), ""), project(keystone)
         Api(admin.port, keystone.token()).put(f"/v1.0/{own}")
         there = sign_in(admin, **ADMIN)
@@ -50,11 +40,10 @@ def test_keystones_users_sign_in(keystone: peer.Keystone, tmp_path: Path) -> Non
         assert eventually(lambda: {bare(admin).get("/status", cookie_of(there)).status for _ in range(6)} == {303}, 60)
 
 
-@pytest.mark.long
 def test_keystone_away(tmp_path: Path) -> None:
-    environ = peer.Keystone("http://127.0.0.1:1/v3").environ
+    environ = peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ
     arguments = ("--auth", "keystone", "--drivers", "none")
-    with serving(tmp_path / "state", *arguments, packages=peer.packages(), **environ) as (api, _):
+    with serving(tmp_path / "state", *arguments, **environ) as (api, _):
         reply = sign_in(api, **ADMIN)
         assert (reply.status, reply.headers["retry-after"]) == (503, "5")
         assert "can&#39;t be asked" in reply.body.decode()

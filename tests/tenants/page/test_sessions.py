@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.errors import AccessError, UnavailableError
-from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess
+from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.page.failures import Failures
 from configdb_sync.tenants.page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.tenants.paths import Place
@@ -16,9 +16,9 @@ from configdb_sync.tenants.refusals import TenantRefusal
 from tests.tenants.test_targets import GOOD
 
 TOKEN = "t" * 43
-ADMIN = TokenSessions(lambda _: TOKEN)
+ADMIN = TokenSessions(TokenAccess(TOKEN), lambda _: TOKEN)
 KEYS = TenantTokenAccess(b"k" * 32)
-TENANTS = TokenSessions(lambda tenant: KEYS.token(tenant or ""), tenants=True)
+TENANTS = TokenSessions(KEYS, lambda tenant: KEYS.token(tenant or ""), tenants=True)
 NOW = 1_800_000_000.0
 
 
@@ -29,23 +29,23 @@ def status(refused: pytest.ExceptionInfo[TenantRefusal]) -> int:
 def test_the_cookie_is_no_token_and_holds_for_its_time() -> None:
     cookie = ADMIN.begin({"token": f" {TOKEN}\n"}, NOW)
     assert TOKEN not in cookie
-    assert ADMIN.caller(cookie, None, NOW + LASTS - 1).admin
+    assert ADMIN.caller(cookie, None, NOW + LASTS - 1, "").admin
     for now, given_cookie in [(NOW + LASTS, cookie), (NOW, cookie[:-1]), (NOW, f"{cookie}0"), (NOW, f"YQ{cookie}")]:
         with pytest.raises(TenantRefusal) as refused:
-            ADMIN.caller(given_cookie, None, now)
+            ADMIN.caller(given_cookie, None, now, "")
         assert status(refused) == 401
 
 
 def test_its_end_cant_be_put_off() -> None:
     packed, until, proof = ADMIN.begin({"token": TOKEN}, NOW).split(".")
     with pytest.raises(TenantRefusal):
-        ADMIN.caller(f"{packed}.{int(until) + 1}.{proof}", None, NOW)
+        ADMIN.caller(f"{packed}.{int(until) + 1}.{proof}", None, NOW, "")
 
 
 def test_another_token_ends_all_sessions() -> None:
     cookie = ADMIN.begin({"token": TOKEN}, NOW)
     with pytest.raises(TenantRefusal):
-        TokenSessions(lambda _: "another").caller(cookie, None, NOW)
+        TokenSessions(TokenAccess("another"), lambda _: "another").caller(cookie, None, NOW, "")
 
 
 @pytest.mark.parametrize("token", ["", "t", TOKEN[:-1], "é", "\ud800"])
@@ -61,14 +61,14 @@ def test_a_tenant_sees_itself_alone(tenant: str) -> None:
     cookie = TENANTS.begin(form, NOW)
     assert cookie.isascii()
     assert TENANTS.home(form) == Place(tenant)
-    caller = TENANTS.caller(cookie, Place(tenant, 1), NOW)
+    caller = TENANTS.caller(cookie, Place(tenant, 1), NOW, "")
     assert (caller.admin, caller.tenant) == (False, tenant)
     for place in (None, Place(tenant + "x")):
         with pytest.raises(TenantRefusal) as refused:
-            TENANTS.caller(cookie, place, NOW)
+            TENANTS.caller(cookie, place, NOW, "")
         assert status(refused) == 401
     with pytest.raises(TenantRefusal):
-        ADMIN.caller(cookie, None, NOW)
+        ADMIN.caller(cookie, None, NOW, "")
 
 
 @pytest.mark.parametrize("tenant", ["", "a/b", "x" * 256])
@@ -82,7 +82,7 @@ def test_what_can_be_no_tenant(tenant: str) -> None:
 def test_any_other_cookie_is_nobodys(cookie: str) -> None:
     for sessions in (ADMIN, TENANTS):
         with pytest.raises(TenantRefusal) as refused:
-            sessions.caller(cookie, Place("a"), NOW)
+            sessions.caller(cookie, Place("a"), NOW, "")
         assert status(refused) == 401
 
 
