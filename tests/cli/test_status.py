@@ -21,10 +21,13 @@ def product(tmp_path: Path) -> Product:
     return Product(tmp_path / "state")
 
 
-@pytest.fixture
-def synced(product: Product, tmp_path: Path) -> Product:
-    shutil.copytree(CLOUD, tmp_path / "cloud", symlinks=True)
-    assert product("sync", "--env", 1, "--from", tmp_path / "cloud").code == 0
+@pytest.fixture(scope="module")
+def synced(tmp_path_factory: pytest.TempPathFactory) -> Product:
+    """A state that no test changes."""
+    folder = tmp_path_factory.mktemp("synced")
+    product = Product(folder / "state")
+    shutil.copytree(CLOUD, folder / "cloud", symlinks=True)
+    assert product("sync", "--env", 1, "--from", folder / "cloud").code == 0
     where = ("--env", 1, "--level", "nodes=2", "--data-source", "astute")
     assert product("override", *where, "--key", "debug", "--value", "true", "--type", "bool").code == 0
     return product

@@ -109,8 +109,13 @@ def violations(driver: Chrome, axe: str) -> list[str]:
     return [f"{one['id']}: {json.dumps(one['nodes'][0]['target'])} {one['help']}" for one in found]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["/status/sign-in", *PAGES])
+LOOKS = [
+    *((page, "light") for page in ("/status/sign-in", *PAGES)),
+    *((page, "dark") for page in ("/status/sign-in", PAGES[2], PAGES[3], PAGES[4])),
+]
+
+
+@pytest.mark.parametrize(("page", "scheme"), LOOKS)
 def test_everyone_can_read_it(signed_in: Chrome, site: str, axe: str, page: str, scheme: str) -> None:
     feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     signed_in.execute_cdp_cmd("Emulation.setEmulatedMedia", feature)
@@ -213,6 +218,7 @@ def test_the_cookie_isnt_for_scripts(signed_in: Chrome, site: str, shown: Shown)
     assert signed_in.execute_script("return document.cookie") == ""
 
 
+@pytest.mark.long
 def test_many_nodes_stay_usable(driver: Chrome, site: str, shown: Shown) -> None:
     fill(shown.state, 1000, 1000, runs=2)
     sign_in(driver, site, shown)
