@@ -36,8 +36,12 @@ _PLACES = {
     "load": ("transfer", "load_command"),
     "gc": ("gc", "gc_command"),
     "doctor": ("doctor", "doctor"),
+    "keystone": ("keystone", "keystone"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
+    "services": ("services", "services"),
+    "backup": ("backup", "backup_command"),
+    "restore": ("backup", "restore_command"),
 }
 
 

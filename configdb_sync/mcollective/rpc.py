@@ -252,7 +252,7 @@ def _read(found: envelope.Envelope) -> Outcome:
     except UnreadableError as error:
         return Failure(found.sender, UNREADABLE, error.what)
     if answer.code == 0:
-        return Reply(found.sender, answer.data)
+        return Reply(found.sender, answer.data, found.sent)
     return Failure(found.sender, answer.code, answer.text)
 
 

@@ -1,10 +1,33 @@
-"""A clock that a test puts forward."""
+"""Clocks that a test turns or puts forward by hand."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from configdb_sync.clock import SystemClock
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class ManualClock:
+    """Stands still but when it is turned."""
+
+    passed: float = 0.0
+
+    def now(self) -> datetime:
+        return _START + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+
+    def advance(self, seconds: float) -> None:
+        self.passed += seconds
 
 
 class Hasty(SystemClock):
