@@ -172,8 +172,11 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(nailgun: Nailgun, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
-    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``."""
+def serving(nailgun: Any, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``.
+
+    It may be any application, one that it is a part of.
+    """
     context = None
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
