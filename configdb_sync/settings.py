@@ -7,7 +7,6 @@ Keystone is made of the same places and held as keystoneauth's own ``OS_*`` vari
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import Any
 
 import yaml
 
+from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import is_unicode
 
 DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
 ENVIRON_PREFIX = "CONFIGDB_SYNC_"
@@ -37,6 +38,7 @@ LOGIN = frozenset(
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
 """A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+_USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 _MORE = ("login", "services")
 
@@ -89,6 +91,11 @@ class Settings:
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def names_user(self) -> bool:
+        """Whether the login says as whom; the plugin alone always names Keystone."""
+        return not _USERS.isdisjoint(self.login)
+
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
@@ -130,7 +137,7 @@ def _number(low: float, high: float) -> Callable[[Any], float]:
 
 def _tenant(value: Any) -> str:
     text = _text(value)
-    if len(text) > 255 or "/" in text or "\0" in text or any(0xD800 <= ord(one) < 0xE000 for one in text):
+    if len(text) > 255 or "/" in text or "\0" in text or not is_unicode(text):
         raise ValueError("give 1 to 255 characters without a slash")
     return text
 
@@ -288,18 +295,14 @@ def _cut(value: Any) -> str:
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:
-            raise SettingsError(
-                f"the settings file {path} is open to others (mode {mode:04o})", way_out=f"chmod 0600 {path}"
-            )
-        found = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"the settings file {path} can't be read: {error.strerror}") from error
+        found = yaml.safe_load(read_closed(path, "the settings file"))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
         raise SettingsError(f"the settings file {path} is not YAML{line}") from None
+    except (ValueError, RecursionError):
+        # A date that no calendar has, or brackets by the thousand.
+        raise SettingsError(f"the settings file {path} is not YAML that can be read") from None
     if found is None:
         return {}
     if not isinstance(found, dict):

@@ -25,12 +25,12 @@ def show_lines(text: Iterable[str]) -> None:
     for line in text:
         sign = line.lstrip()[:2]
         colour = _COLOURS.get(sign[:1]) if sign[1:] == " " and line.startswith("    ") else None
-        _echo(click.style(line, fg=colour) if colour else line)
+        click.echo(click.style(line, fg=colour) if colour else line)
 
 
 def show_json(value: Any) -> None:
     """Print a JSON value, indented."""
-    _echo(json.dumps(value, indent=2))
+    click.echo(json.dumps(value, indent=2))
 
 
 def show(found: Plan | Report, form: str) -> None:
@@ -38,16 +38,7 @@ def show(found: Plan | Report, form: str) -> None:
     if form == "text":
         show_lines(lines(found, form))
     else:
-        _echo("\n".join(lines(found, form)))
-
-
-def _echo(text: str) -> None:
-    try:
-        click.echo(text)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise SettingsError(f"the output can't be written: {error.strerror}", way_out="--report FILE") from error
+        click.echo("\n".join(lines(found, form)))
 
 
 def write_report(path: Path, found: Plan | Report) -> None:

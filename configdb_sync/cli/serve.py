@@ -70,8 +70,8 @@ def serve(
 ) -> None:
     """Serve ConfigDB until SIGTERM or Ctrl-C.
 
-    What no flag says, `services.configdb` in the settings file does. With --auth keystone the service logs in by OS_*,
-    or `login` there, to have the callers' tokens checked.
+    What no flag says, `services.configdb` in the settings file does. With --auth keystone the service logs in, as the
+    settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds

@@ -143,7 +143,7 @@ def test_a_wrong_setting_ends_it_with_the_code_that_is_not_tried_again(master: J
     assert "--tls-cert" in done.stderr
 
 
-SYSTEMCTL = "#!/bin/sh\necho \"$*\" >> /systemctl.calls\n"
+SYSTEMCTL = '#!/bin/sh\necho "$*" >> /systemctl.calls\n'
 
 
 @pytest.fixture

@@ -135,11 +135,14 @@ def test_a_fingerprint_changes_with_settings_and_files_and_shows_neither() -> No
     one = fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"})
     assert re.fullmatch("[0-9a-f]{64}", one)
     assert fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"}) == one
-    assert len(
-        {
-            one,
-            fingerprint(b"l" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"}),
-            fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARy"}}, {"/x": b"CANARY"}),
-            fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARy"}),
-        }
-    ) == 4
+    assert (
+        len(
+            {
+                one,
+                fingerprint(b"l" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"}),
+                fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARy"}}, {"/x": b"CANARY"}),
+                fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARy"}),
+            }
+        )
+        == 4
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from http import HTTPStatus
 
 from werkzeug.wrappers import Response
 
 from configdb_sync import __version__, jsonvalues
+from configdb_sync.configdb.server.preconditions import Conditions
 from configdb_sync.configdb.server.refusals import RefusalError
 
 PRODUCT_HEADER = "Server-Product"
@@ -22,6 +24,13 @@ def json_answer(value: jsonvalues.Json, status: int = 200) -> Response:
 def text_answer(text: str, status: int = 200) -> Response:
     """Return a JSON text that is at hand already."""
     return Response(f"{text}\n", status, mimetype="application/json")
+
+
+def listing(value: jsonvalues.Json, conditions: Conditions) -> Response:
+    """Return ``value`` as JSON with the digest of its text as ETag, or 304 if the reader has it."""
+    text = jsonvalues.dumps(value)
+    digest = hashlib.sha256(text.encode("ascii")).hexdigest()
+    return not_modified(digest) if conditions.unchanged(digest) else tagged(text_answer(text), digest)
 
 
 def tagged(response: Response, digest: str, version: int | None = None) -> Response:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
-from configdb_sync.configdb.server.answers import json_answer, no_content
+from configdb_sync.configdb.server.answers import json_answer, listing, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import sweep_all
 from configdb_sync.configdb.server.definitions import (
@@ -31,7 +31,7 @@ _DEFINITIONS = schema.resource_definitions
 
 def list_components(call: Call) -> Response:
     """GET /components: all, by id, with their definitions."""
-    return json_answer(call.database.read(lambda connection: _components(connection, None)))
+    return listing(call.database.read(lambda connection: _components(connection, None)), call.conditions())
 
 
 def create_component(call: Call) -> Response:
@@ -99,6 +99,23 @@ def change_component(call: Call, component: int) -> Response:
 def delete_component(call: Call, component: int) -> Response:
     """DELETE /components/{id}: with its definitions and their values, in all environments."""
     return delete_row(call, _COMPONENTS, component, _no_component(component))
+
+
+def delete_empty_component(call: Call, component: int) -> Response:
+    """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
+
+    def work(connection: Connection) -> None:
+        # Whoever is about to put a definition into it holds a weaker lock on it: it is waited for.
+        here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component).with_for_update()
+        if not is_id(component) or connection.execute(here).first() is None:
+            raise _no_component(component)
+        held = select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.component_id == component).limit(1)
+        if connection.execute(held).first() is not None:
+            raise refuse(409, f"component {component} has resource definitions")
+        connection.execute(delete(_COMPONENTS).where(_COMPONENTS.c.id == component))
+
+    call.database.write(work)
+    return no_content()
 
 
 def _replace_definitions(connection: Connection, component: int, wanted: list[int]) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, union_all
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
-from configdb_sync.configdb.server.answers import json_answer
+from configdb_sync.configdb.server.answers import listing
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.paths import Levels
 from configdb_sync.configdb.server.places import ROOT, check_chain
@@ -26,7 +26,7 @@ def show_etags(call: Call, environment: int, levels: Levels) -> Response:
         check_chain(connection, environment, levels)
         return _etags(connection, environment, [ROOT, *levels])
 
-    return json_answer(call.database.read(work))
+    return listing(call.database.read(work), call.conditions())
 
 
 def _etags(connection: Connection, environment: int, chain: list[tuple[str, str]]) -> dict[str, dict[str, str]]:
