@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 LIMIT_S = 600
-COMMANDS = ("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "cp", "rm", "chmod", "ls", "cat", "test", "true")
-COMMANDS += ("flock", "setpriv")
+COMMANDS = (
+    *("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "cp", "rm", "chmod", "ls", "cat", "test", "true"),
+    *("flock", "setpriv"),
+)
 MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
 ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}
 """The environment in which Astute has a task run: no HOME, no USER (facts/fuel-plugin.md 3)."""

@@ -22,6 +22,7 @@ from configdb_sync.database import Database
 from configdb_sync.sync.records import SCHEMA
 from tests.plugin.calling import astute, enable
 from tests.plugin.jail import Jail
+from tests.plugin.snapshot import taken
 from tests.support.trees import make_trees
 
 STATE = "var/lib/configdb-sync"
@@ -65,11 +66,11 @@ def running(master: Jail, service: str) -> Iterator[tuple[subprocess.Popen[str],
             except TimeoutError:
                 process.kill()
                 pytest.fail(f"{service} wasn't ready: {process.communicate()}")
-            urls = []
+            urls: list[str] = []
             assert process.stdout is not None
             while len(urls) < (2 if service == "tenants" else 1):
                 said = process.stdout.readline()
-                assert said, print(process.communicate()[1])
+                assert said, process.communicate()[1]
                 urls += re.findall(r"listens on (\S+)", said)
             yield process, urls
         finally:
@@ -78,12 +79,26 @@ def running(master: Jail, service: str) -> Iterator[tuple[subprocess.Popen[str],
             place.unlink()
 
 
+def make_old(path: Path) -> None:
+    """Make the product's database as an older version had it."""
+    with closing(Database(f"sqlite:///{path}", what="it")) as old, old.transaction() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(SCHEMA.folder))
+        config.set_main_option("path_separator", "os")
+        config.attributes.update(connection=connection, version_table=SCHEMA.table)
+        alembic.upgrade(config, "0002")
+
+
 def get(url: str, token: str) -> requests.Response:
     return requests.get(url, headers={"X-Auth-Token": token}, timeout=WAIT_S)
 
 
 def test_both_at_work_while_the_task_runs(master: Jail) -> None:
-    """From a state of an older version: whoever is first brings it up to date, and nobody is disturbed."""
+    """From a state of an older version: whoever is first brings it up to date, and nobody is disturbed.
+
+    What all of them print, and what Fuel's snapshot takes of the master, holds no secret.
+    """
+    said = ""
     make_trees(master.root / "trees", "1", "2")
     enable(master, "etc/fuel/cluster/5/astute.yaml", 5, configdb="embedded")
     settings(
@@ -92,18 +107,12 @@ def test_both_at_work_while_the_task_runs(master: Jail) -> None:
 services:
   configdb: {enabled: true, listen: "127.0.0.1:0", workers: 2}
   tenants: {enabled: true, admin: "127.0.0.1:0", public: "127.0.0.1:0", usage_log: /var/log/configdb-sync/usage.log}
-login: {username: lcm, password: CANARY-login}
+login: {password: CANARY-login}
 """,
     )
     state = master.root / STATE
     state.mkdir(mode=0o700)
-    with closing(Database(f"sqlite:///{state / 'configdb-sync.sqlite'}", what="it")) as old:
-        with old.transaction() as connection:
-            config = Config()
-            config.set_main_option("script_location", str(SCHEMA.folder))
-            config.set_main_option("path_separator", "os")
-            config.attributes.update(connection=connection, version_table=SCHEMA.table)
-            alembic.upgrade(config, "0002")
+    make_old(state / "configdb-sync.sqlite")
     with running(master, "configdb") as (configdb, (url,)), running(master, "tenants") as (tenants, (admin, public)):
         for process in (configdb, tenants):
             status = Path(f"/proc/{process.pid}/status").read_text()
@@ -113,6 +122,7 @@ login: {username: lcm, password: CANARY-login}
             assert "CANARY" not in Path(f"/proc/{process.pid}/environ").read_text()
         done = astute(master, "main", 5, "--from", "/trees")
         assert done.returncode == 0, done.stdout + done.stderr
+        said += done.stdout + done.stderr
         token = (state / "configdb.token").read_text()
         assert [one["id"] for one in get(f"{url}/environments", token).json()] == [5]
         assert get(f"{url}/environments", "x" * 20).status_code == 401
@@ -121,18 +131,28 @@ login: {username: lcm, password: CANARY-login}
         assert get(f"{public}/v1.0/admin", "x" * 20).status_code == 401
         done = astute(master, "main", 5, "--from", "/trees")
         assert "0 documents uploaded" in done.stdout, done.stdout + done.stderr
-        archive = master.run("configdb-sync backup /var/cache/b.tgz")
-        assert archive.returncode == 0, archive.stderr
+        for line in ("backup /var/cache/b.tgz", "plan --env 5 --from /trees"):
+            done = master.run(f"configdb-sync {line}")
+            assert done.returncode == 0, done.stdout + done.stderr
+            said += done.stdout + done.stderr
+        shown = master.run("configdb-sync doctor --env 5")  # there is no Keystone here to log in to
+        said += shown.stdout + shown.stderr
         for process in (configdb, tenants):
             process.terminate()
             out, err = process.communicate(timeout=WAIT_S)
             assert (process.returncode, err) == (0, ""), err
-            assert "CANARY" not in out
-            assert token not in out
+            said += out
+        secrets = [token, (state / "tenants.token").read_text(), (state / "mask.key").read_text(), "CANARY"]
     usage = master.root / "var/log/configdb-sync/usage.log"
     assert usage.stat().st_mode & 0o777 == 0o600
     assert '"tenant": "admin"' in usage.read_text() or '"tenant":"admin"' in usage.read_text()
     assert {path.stat().st_mode & 0o077 for path in state.iterdir()} == {0}
+    (master.root / "var/log/puppet.log").write_text(said)
+    snapshot = {path: path.read_bytes() for path in taken(master.root)}
+    assert {"usage.log", "puppet.log", "astute.yaml"} <= {path.name for path in snapshot}
+    assert [path for path, text in snapshot.items() for secret in secrets if secret.encode() in text] == []
+    kept = (state, master.root / "etc/configdb-sync", master.root / "var/cache")
+    assert [path for path in snapshot if any(path.is_relative_to(one) for one in kept)] == []
 
 
 def test_a_wrong_setting_ends_it_with_the_code_that_is_not_tried_again(master: Jail) -> None:
