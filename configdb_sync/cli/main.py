@@ -39,6 +39,9 @@ _PLACES = {
     "keystone": ("keystone", "keystone"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
+    "services": ("services", "services"),
+    "backup": ("backup", "backup_command"),
+    "restore": ("backup", "restore_command"),
 }
 
 

@@ -46,16 +46,23 @@ def write_report(path: Path, found: Plan | Report) -> None:
 
     Raises ``SettingsError`` if it can't be written or its ending is unknown.
     """
-    text = "\n".join(lines(found, form_of(path))) + "\n"
+    try:
+        write_private(path, "\n".join(lines(found, form_of(path))) + "\n")
+    except OSError as error:
+        raise SettingsError(
+            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
+        ) from error
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, whole or not at all. Raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         temporary.replace(path)
-    except OSError as error:
+    except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise SettingsError(
-            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
-        ) from error
+        raise

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli.options import Session, settings_options
+from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 
 
@@ -17,6 +18,7 @@ def configdb() -> None:
 
 @configdb.command()
 @settings_options("configdb_database", "state")
+@configured("configdb")
 @click.option("--listen", default="127.0.0.1:8082", show_default=True, metavar="HOST:PORT", help="Port 0 takes any.")
 @click.option(
     "--auth",
@@ -68,7 +70,8 @@ def serve(
 ) -> None:
     """Serve ConfigDB until SIGTERM or Ctrl-C.
 
-    With --auth keystone the service logs in, as the settings say, to have the callers' tokens checked.
+    What no flag says, `services.configdb` in the settings file does. With --auth keystone the service logs in, as the
+    settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds

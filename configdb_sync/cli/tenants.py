@@ -10,6 +10,7 @@ import click
 
 from configdb_sync.cli import tenant_commands, tenant_reports
 from configdb_sync.cli.options import CONNECTION, Session, settings_options
+from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.retry import RetryPolicy
@@ -29,6 +30,7 @@ def tenants() -> None:
 
 @tenants.command()
 @settings_options(*CONNECTION)
+@configured("tenants")
 @click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
 @click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
 @click.option(
@@ -147,7 +149,11 @@ def serve(
     workers: int,
     threads: int,
 ) -> None:
-    """Serve the admin API until SIGTERM or Ctrl-C."""
+    """Serve the admin API until SIGTERM or Ctrl-C.
+
+    What no flag says, `services.tenants` in the settings file does. With --auth keystone the service logs in by OS_*,
+    or `login` there, to have the callers' tokens checked.
+    """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.serving import Transport, read_listen
     from configdb_sync.tenants import service

@@ -29,6 +29,8 @@ class Peer:
 
 PEERS = (
     Peer("ruby", "ruby"),
+    Peer("hiera", "hiera"),
+    Peer("puppet", "puppet-agent"),
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
     Peer("nginx", "nginx", "usr/sbin"),
@@ -104,10 +106,17 @@ def _wrapper(peer: Peer, top: Path, folder: Path) -> Path:
             f"export LD_LIBRARY_PATH='{_joined(shared)}'\n"
             f"export RUBYLIB='{_joined(rubylib)}'\n"
             f"export PERL5LIB='{top}/usr/share/perl5' RPM_CONFIGDIR='{top}/usr/lib/rpm'\n"
-            f"exec '{source / name}' \"$@\"\n"
+            f"exec {_interpreter(source / name)}'{source / name}' \"$@\"\n"
         )
         script.chmod(0o755)
     return folder
+
+
+def _interpreter(program: Path) -> str:
+    """Return what a script of Ruby is run by: its own first line may name a Ruby that isn't there."""
+    with program.open("rb") as file:
+        first = file.readline(100)
+    return "ruby " if first.startswith(b"#!") and b"ruby" in first else ""
 
 
 def _joined(paths: list[Path]) -> str:

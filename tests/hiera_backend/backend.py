@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -22,10 +23,17 @@ LIMIT_S = 240
 
 
 def require(*programs: str) -> None:
-    """Skip the test where one of the programs isn't here."""
+    """Skip the test where one of the programs isn't here, or is where Ruby doesn't find its library."""
     for program in programs:
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed here (ruby peers)")
+        if shutil.which(program) is None or not _usable(program):
+            pytest.skip(f"{program} is not installed here for ruby")
+
+
+@functools.cache
+def _usable(program: str) -> bool:
+    library = "json" if program == "ruby" else program
+    done = subprocess.run(["ruby", "-r", library, "-e", ""], check=False, capture_output=True, timeout=LIMIT_S)
+    return done.returncode == 0
 
 
 class Driver:

@@ -31,9 +31,10 @@ class Driver
   end
 
   def hiera_yaml(asked)
-    HieraYaml_.send(asked['action'], asked['text'].dup.force_encoding('UTF-8'))
+    text = asked['text'].dup.force_encoding('UTF-8')
+    return Setup::HieraYaml.removed(text) if asked['action'] == 'removed'
+    Setup::HieraYaml.inserted(text, asked['action'] == 'beside')
   end
-  HieraYaml_ = ConfigdbHiera::Setup::HieraYaml
 
   def parse(asked)
     told(YamlFiles.parse(asked['yaml']))

@@ -13,7 +13,7 @@ class Lookups
     work = asked['work']
     Puppet.initialize_settings(
       ['--confdir', "#{work}/conf", '--vardir', "#{work}/var", '--environmentpath', asked['environments'],
-       '--basemodulepath', asked['modules'], '--strict', 'error', '--log_level', 'warning']
+       '--basemodulepath', asked['modules'], '--strict', 'warning', '--log_level', 'warning']
     )
     Puppet.push_context(Puppet.base_context(Puppet.settings))
   end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +126,12 @@ def test_or_what_was_last_known_stands_for_it(ruby: Driver, tmp_path: Path, kind
 
 
 @pytest.fixture
-def away(server: Server, ruby: Driver, tmp_path: Path) -> Iterator[Node]:
+def away(server: Server, ruby: Driver, tmp_path: Path) -> Node:
     """A node whose ConfigDB is away since a first run."""
     node = Node(ruby, tmp_path / "node", url=server.url)
     assert node.data() == EXPECTED
     server.away = True
-    yield node
+    return node
 
 
 def test_within_the_time_to_live_nobody_notices(away: Node, server: Server) -> None:

@@ -65,6 +65,11 @@ def test_other_ways_to_write_it(ruby: Driver, text: str, backends: list[str]) ->
     assert {key: value for key, value in yaml.safe_load(made).items() if key != ":backends"} == without
     assert edit(ruby, "inserted", made) == made
     assert edit(ruby, "removed", made) == text
+    beside = edit(ruby, "beside", text)
+    had_yaml = "yaml" in text or ":backends" not in text
+    expected = backends[: backends.index("configdb") + 1] + ["yaml"] * had_yaml
+    assert yaml.safe_load(beside)[":backends"] == expected + backends[backends.index("configdb") + 1 :]
+    assert edit(ruby, "removed", beside) == text
 
 
 @pytest.mark.parametrize(
@@ -93,9 +98,13 @@ _LINE = st.sampled_from([":hierarchy:", "  - a", ":backends:", ":yaml: {}", ":ba
 @given(st.lists(_LINE | _ITEM, max_size=8), st.booleans())
 def test_whatever_it_is_nothing_is_lost(ruby: Driver, lines: list[str], end: bool) -> None:
     text = "\n".join(lines) + ("\n" if end else "")
-    answer: dict[str, Any] = ruby("hiera_yaml", action="inserted", text=text)
+    for action in ("inserted", "beside"):
+        check(ruby, text, ruby("hiera_yaml", action=action, text=text))
+    assert edit(ruby, "removed", text) == text
+
+
+def check(ruby: Driver, text: str, answer: dict[str, Any]) -> None:
     if "ok" in answer:
         assert edit(ruby, "removed", answer["ok"]) == text
         # Ruby reads the first of several documents.
         assert "configdb" in next(iter(yaml.safe_load_all(answer["ok"])))[":backends"]
-    assert edit(ruby, "removed", text) == text

@@ -25,7 +25,7 @@ MERGES = ["first", "deep"]
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> list[RealNode]:
     require("ruby")
     top = tmp_path_factory.mktemp("real")
-    found = []
+    found: list[RealNode] = []
     for number in ENVIRONMENTS:
         found += nodes_of(number, fixtures.copy_environment(number, top / f"env-{number}"))
     return found
@@ -53,12 +53,10 @@ def embedded(nodes: list[RealNode], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def legacy(
-    nodes: list[RealNode], legacy_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Any]]:
+def legacy(nodes: list[RealNode], legacy_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """tuning-box 0.1.0, which has no login of its own."""
     upload(nodes, tmp_path_factory.mktemp("legacy") / "state", "--configdb", legacy_url)
-    yield {"url": legacy_url, "auth": "none"}
+    return {"url": legacy_url, "auth": "none"}
 
 
 def by_hiera3(nodes: list[RealNode], folder: Path, server: dict[str, Any]) -> None:

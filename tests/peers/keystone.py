@@ -1,7 +1,8 @@
 """A real Keystone (v3) on loopback, from PyPI: its own virtual environment under ``.cache``, made on demand.
 
-Run as a script by that environment's Python it is the server itself: ``keystone.py PORT``. Tests share one, started by
-the first that wants it (``peers.fixtures``): an empty database is made once and kept, so that it is up in seconds.
+Run as a script by that environment's Python it is the server itself: ``keystone.py PORT [CERTIFICATE KEY]``. Tests
+share one, started by the first that wants it (``peers.fixtures``): an empty database is made once and kept, so that it
+is up in seconds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -104,6 +106,12 @@ class Keystone:
         with _serving(self.folder, f"{expiration}s", expiration=expiration, cache=False) as found:
             yield found
 
+    @contextlib.contextmanager
+    def secure(self, certificate: Path, key: Path) -> Iterator[Keystone]:
+        """Yield a second server of this Keystone, over TLS."""
+        with _serving(self.folder, certificate.stem, expiration=3600, cache=False, tls=(certificate, key)) as found:
+            yield found
+
     def add_user(self, name: str, password: str, role: str) -> None:
         """Make a user with one role, made if it isn't there, on project ``admin``."""
         project = self.ask("GET", "/projects?name=admin")["projects"][0]["id"]
@@ -188,17 +196,25 @@ def _configured(folder: Path, name: str, *, expiration: int, cache: bool) -> Pat
 
 
 @contextlib.contextmanager
-def _serving(folder: Path, name: str, *, expiration: int, cache: bool, server: str = __file__) -> Iterator[Keystone]:
+def _serving(
+    folder: Path,
+    name: str,
+    *,
+    expiration: int,
+    cache: bool,
+    tls: tuple[Path, Path] | None = None,
+    server: str = __file__,
+) -> Iterator[Keystone]:
     config = _configured(folder, name, expiration=expiration, cache=cache)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}/v3"
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}/v3"
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OS_"))}
     environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(config)}
     log = folder / f"{name}.log"
     with log.open("wb") as file:
-        command = [str(python()), "-P", "-W", "ignore", server, str(port)]
+        command = [str(python()), "-P", "-W", "ignore", server, str(port), *map(str, tls or ())]
         process = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
         try:
             _await(process, url, log)
@@ -212,14 +228,21 @@ def _await(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            with urllib.request.urlopen(url, timeout=2):
+            with urllib.request.urlopen(url, timeout=2, context=_unverified()):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
     raise RuntimeError(f"Keystone didn't answer: {log.read_text()[-2000:]}")
 
 
-def _serve(port: int) -> None:
+def _unverified() -> ssl.SSLContext:
+    # Only whether it is up is asked, and a test may want a certificate that nobody trusts.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _serve(port: int, *tls: str) -> None:
     sys.argv = ["keystone"]  # it reads the command line when it is imported
     from socketserver import ThreadingMixIn
     from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -233,8 +256,14 @@ def _serve(port: int) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    make_server("127.0.0.1", port, application, Server, Handler).serve_forever()
+    server = make_server("127.0.0.1", port, application, Server, Handler)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*tls)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        os.environ["HTTPS"] = "on"  # where wsgiref looks for the scheme
+    server.serve_forever()
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), *sys.argv[2:])

@@ -16,6 +16,7 @@ from tests.support.fixtures import require_data
 ROOT = Path(__file__).resolve().parents[2]
 OURS: list[dict[str, Any]] = yaml.safe_load((ROOT / "deployment_tasks.yaml").read_text(encoding="utf-8"))
 PRE, MAIN, POST = (f"upload_data_to_configdb{suffix}" for suffix in ("_pre", "", "_post"))
+OFF, ON = "configdb_hiera_off", "configdb_hiera_on"
 RELEASES = ("9.0.1", "9.2", "newton", "ocata")
 ROLES = {"1": ["primary-controller"], "2": ["compute", "cinder"], "3": ["ceph-osd"]}
 EVERYWHERE = ["/.*/"]
@@ -136,6 +137,19 @@ def test_pre_is_between_the_stages_and_post_at_the_end(release: str) -> None:
     assert (POST, MASTER) in found.all_before(("post_deployment_end", None))
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_hiera_asks_configdb_only_when_its_data_is_there(release: str) -> None:
+    """U15: off before anything is uploaded, on between the upload and what is deployed; on nodes, not the master."""
+    found = graph(release)
+    for name in (OFF, ON):
+        assert found.at(name) == {(name, node) for node in ROLES}
+    for node in ROLES:
+        assert ("plugins_rsync", node) in found.all_before((OFF, node))
+        assert (OFF, node) in found.all_before((PRE, MASTER))
+        assert {(MAIN, MASTER), ("globals", node)} <= found.all_before((ON, node))
+        assert (ON, node) in found.all_before(("logging", node))
+
+
 # Which declared relation comes to something on which release: what a release doesn't know is dropped without a word.
 RESOLVED = {
     (PRE, "requires", "pre_deployment_end"): RELEASES,
@@ -150,6 +164,12 @@ RESOLVED = {
     (MAIN, "cross-depended-by", "logging"): RELEASES,
     (POST, "requires", "post_deployment_start"): RELEASES,
     (POST, "required_for", "post_deployment_end"): RELEASES,
+    (OFF, "requires", "plugins_rsync"): RELEASES,
+    (OFF, "required_for", "pre_deployment_end"): RELEASES,
+    (ON, "requires", "globals"): RELEASES,
+    (ON, "required_for", "logging"): RELEASES,
+    (ON, "required_for", "deploy_end"): RELEASES,
+    (ON, "cross-depends", "upload_data_to_configdb"): RELEASES,
 }
 
 
@@ -157,7 +177,7 @@ def test_each_relation_means_something_on_a_release() -> None:
     found: dict[tuple[str, str, str], tuple[str, ...]] = {}
     for release in RELEASES:
         for relation, places in graph(release).resolved.items():
-            if relation[0] in {PRE, MAIN, POST}:
+            if relation[0] in {PRE, MAIN, POST, OFF, ON}:
                 found[relation] = (*found.get(relation, ()), *([release] if places else []))
     assert found == RESOLVED
 

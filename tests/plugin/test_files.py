@@ -35,8 +35,9 @@ def test_what_stands_at_the_top() -> None:
 def test_the_plugin_has_the_products_version() -> None:
     assert METADATA["version"] == configdb_sync.__version__
     short = ".".join(configdb_sync.__version__.split(".")[:2])
-    folder = f"/var/www/nailgun/plugins/{METADATA['name']}-{short}"
-    assert {task["parameters"]["cwd"] for task in TASKS} == {folder}
+    name = f"{METADATA['name']}-{short}"
+    folders = {("master",): f"/var/www/nailgun/plugins/{name}", ("/.*/",): f"/etc/fuel/plugins/{name}"}
+    assert [task["parameters"]["cwd"] for task in TASKS] == [folders[tuple(task["role"])] for task in TASKS]
 
 
 def test_fuel_9_10_and_11_on_ubuntu() -> None:
@@ -103,7 +104,10 @@ def test_every_field_is_used_and_every_default_is_the_products() -> None:
     for name in READERS:
         assert getattr(found, name) == chosen.get(name, getattr(plain, name)), name
     source = (ROOT / "configdb_sync/plugin/section.py").read_text(encoding="utf-8")
-    assert [name for name in FIELDS if f'"{name}"' not in source] == []
+    # What concerns the nodes alone is read there.
+    node = (ROOT / "deployment_scripts/puppet/configdb/lib/configdb_hiera/setup/node.rb").read_text(encoding="utf-8")
+    used = f"{source}{node.replace(chr(39), chr(34))}{(ROOT / 'deployment_tasks.yaml').read_text()}"
+    assert [name for name in FIELDS if f'"{name}"' not in used and f".{name}." not in used] == []
 
 
 def test_what_the_ui_lets_through_the_settings_take() -> None:
@@ -121,7 +125,23 @@ def test_what_the_ui_lets_through_the_settings_take() -> None:
                 READERS[name](text)
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task["id"])
+def test_the_nodes_tasks_are_off_by_default() -> None:
+    off, on = (task for task in TASKS if task["role"] != ["master"])
+    assert FIELDS["hiera_backend"]["value"] is False
+    assert on["condition"] == "settings:configdb-sync.hiera_backend.value == true"
+    field = "$.get('configdb-sync').get('hiera_backend')"
+    # When it was switched off it is taken away, and else nothing is done there.
+    assert off["condition"]["yaql_exp"] == f"{field} or changed({field})"
+    for task in (off, on):
+        assert task["parameters"]["cmd"] == f"./hiera_backend {task['id'].rpartition('_')[2]}"
+        assert (task["type"], task["version"], task["role"]) == ("shell", "2.1.0", ["/.*/"])
+        # Of the plugin a node has what is in this folder.
+        assert (ROOT / "deployment_scripts/hiera_backend").stat().st_mode & 0o111 == 0o111
+
+
+@pytest.mark.parametrize(
+    "task", [task for task in TASKS if task["role"] == ["master"]], ids=lambda task: str(task["id"])
+)
 def test_the_tasks_command_line(task: dict[str, Any]) -> None:
     stage = {"_pre": "pre", "_post": "post"}.get(task["id"].removeprefix("upload_data_to_configdb"), "main")
     command = task["parameters"]["cmd"]

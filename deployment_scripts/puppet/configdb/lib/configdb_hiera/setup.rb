@@ -29,9 +29,22 @@ module ConfigdbHiera
       2
     end
 
+    # From 4.9 on Puppet takes no `:yaml:` in a hiera.yaml of version 3 whose backends don't name it.
+    def self.wants_yaml?(version)
+      !version.nil? && (version.split('.').map(&:to_i) <=> [4, 9]) >= 0
+    end
+
+    # Returns nil where Ruby has no Puppet.
+    def self.puppet_version
+      require 'puppet/version'
+      Puppet.version
+    rescue LoadError
+      nil
+    end
+
     # Looks at everything first and changes hiera.yaml last: a node that can't ask ConfigDB goes on with its files.
     def self.turn_on(installation, out)
-      texts = installation.changed_hiera_yaml
+      texts = installation.changed_hiera_yaml(wants_yaml?(puppet_version))
       installation.write_settings(Node.new(installation.below(DATADIR)).settings) unless installation.own_settings?
       installation.copy_code
       more = { 'cache' => installation.below(Settings::CACHE) }
@@ -51,6 +64,6 @@ module ConfigdbHiera
       out.puts "ok: Hiera reads this node's files"
     end
 
-    private_class_method :parsed, :usage, :turn_on, :turn_off
+    private_class_method :parsed, :usage, :puppet_version, :wants_yaml?, :turn_on, :turn_off
   end
 end

@@ -1,5 +1,5 @@
-# The one change to a node's hiera.yaml: `configdb` in the place of `yaml` among the backends, which it stands for.
-# Only text is put in, before what was there and with that in a comment, so that taking it out gives every byte back.
+# The one change to a node's hiera.yaml: `configdb` among the backends, in the place of `yaml`, which it stands for, or
+# just before it. Only text is put in, with what it stands for in a comment, so that taking it out gives every byte back.
 require 'yaml'
 
 module ConfigdbHiera
@@ -10,14 +10,14 @@ module ConfigdbHiera
       KEY = /^:backends[ \t]*:/
       YAML_ITEM = /- *(?:yaml|"yaml"|'yaml')[ \t]*(?:#.*)?\r?$/
 
-      # Returns the text with the backend in it; the same text if it has it. Raises SettingsError for a file that it
-      # can't be put into so that everything else stays.
-      def self.inserted(text)
+      # Returns the text with the backend in it; the same text if it has it. `beside`: `yaml` stays a backend too.
+      # Raises SettingsError for a file that it can't be put into so that everything else stays.
+      def self.inserted(text, beside = false)
         before = parsed(text)
-        wanted = [before[:backends] || 'yaml'].flatten.map(&:to_s)
-        return text if wanted.include?('configdb')
-        wanted = wanted.include?('yaml') ? wanted.map { |name| name == 'yaml' ? 'configdb' : name } : ['configdb'] + wanted
-        result = changed(text.dup.force_encoding('BINARY'), wanted).force_encoding(text.encoding)
+        backends = [before[:backends] || 'yaml'].flatten.map(&:to_s)
+        return text if backends.include?('configdb')
+        wanted = with_ours(backends, beside)
+        result = changed(text.dup.force_encoding('BINARY'), wanted, beside).force_encoding(text.encoding)
         return result if as_wanted?(result, before, wanted) && removed(result) == text
         by_hand('its :backends: are written in a way that this does not know')
       end
@@ -30,6 +30,12 @@ module ConfigdbHiera
         result.force_encoding(text.encoding)
       end
 
+      def self.with_ours(backends, beside)
+        return ['configdb'] + backends unless backends.include?('yaml')
+        ours = beside ? %w[configdb yaml] : ['configdb']
+        backends.flat_map { |name| name == 'yaml' ? ours : [name] }
+      end
+
       # Whether a changed text is read as it was before, but for the backends.
       def self.as_wanted?(text, before, wanted)
         after = YamlFiles.parse(text)
@@ -38,7 +44,7 @@ module ConfigdbHiera
         false
       end
 
-      def self.changed(text, wanted)
+      def self.changed(text, wanted, beside)
         place = KEY =~ text
         return added(text, wanted) if place.nil?
         start = $~.end(0)
@@ -48,17 +54,17 @@ module ConfigdbHiera
           spaces = line[/\A[ \t]*/n]
           return text[0...start] + "#{spaces}[#{wanted.join(', ')}] #{MARK} " + rest[spaces.size..-1]
         end
-        text[0...start] + in_block(rest)
+        text[0...start] + in_block(rest, beside)
       end
 
       # `rest` follows the key's colon; its items come below.
-      def self.in_block(rest)
+      def self.in_block(rest, beside)
         block = rest[/\A[^\n]*\n(?:(?:[ \t]*-[^\n]*|[ \t]*#[^\n]*|[ \t]*)(?:\n|\z))*/n] || ''
         item = YAML_ITEM =~ block
-        return block[0...item] + "- configdb #{MARK} " + block[item..-1] + rest[block.size..-1] if item
-        first = /^[ \t]*-/n =~ block
-        return rest if first.nil?
-        block[0...first] + "#{block[first..-1][/\A[ \t]*/n]}- configdb #{ADDED}\n" + block[first..-1] + rest[block.size..-1]
+        return block[0...item] + "- configdb #{MARK} " + block[item..-1] + rest[block.size..-1] if item && !beside
+        line = item ? (block.rindex("\n", item) || -1) + 1 : /^[ \t]*-/n =~ block
+        return rest if line.nil?
+        block[0...line] + "#{block[line..-1][/\A[ \t]*/n]}- configdb #{ADDED}\n" + block[line..-1] + rest[block.size..-1]
       end
 
       def self.added(text, wanted)
@@ -79,7 +85,7 @@ module ConfigdbHiera
         raise SettingsError, "hiera.yaml can't be changed without loss: #{why}"
       end
 
-      private_class_method :as_wanted?, :changed, :in_block, :added, :parsed, :by_hand
+      private_class_method :with_ours, :as_wanted?, :changed, :in_block, :added, :parsed, :by_hand
     end
   end
 end

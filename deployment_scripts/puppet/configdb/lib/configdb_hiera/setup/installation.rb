@@ -41,10 +41,10 @@ module ConfigdbHiera
 
       # Returns the new texts of the hiera.yaml files by path. Raises SettingsError if there is none, or one can't be
       # changed; nothing is written.
-      def changed_hiera_yaml
+      def changed_hiera_yaml(beside)
         files = hiera_yaml_files
         raise SettingsError, "there is no hiera.yaml: #{HIERA_YAML.join(', ')}" if files.empty?
-        files.map { |path| [path, located(path) { HieraYaml.inserted(File.binread(path).force_encoding('UTF-8')) }] }
+        files.map { |path| [path, located(path) { HieraYaml.inserted(File.binread(path).force_encoding('UTF-8'), beside) }] }
       end
 
       def write_hiera_yaml(texts)
