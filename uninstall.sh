@@ -1,6 +1,21 @@
 # Run by rpm when the plugin is taken away, not when it is upgraded. The state folder and the settings stay.
 plugin=/var/www/nailgun/plugins/%{name}
 if [ "$(readlink /usr/bin/configdb-sync)" = "$plugin/deployment_scripts/configdb-sync" ]; then
+    # Those of this version, not of another one that lies beside it.
+    if [ -d /run/systemd/system ]; then
+        systemctl disable configdb-sync-configdb.service configdb-sync-tenants.service || :
+        systemctl stop configdb-sync-configdb.service configdb-sync-tenants.service || :
+    fi
+    for service in configdb tenants; do
+        rm -rf "/usr/lib/systemd/system/configdb-sync-$service.service" \
+            "/etc/systemd/system/configdb-sync-$service.service.d"
+    done
+    if [ -d /run/systemd/system ]; then
+        systemctl daemon-reload || :
+    fi
+    rm -f /etc/logrotate.d/configdb-sync
     rm -f /usr/bin/configdb-sync
 fi
 rm -rf /var/cache/configdb-sync
+echo "configdb-sync: the state in /var/lib/configdb-sync and the settings in /etc/configdb-sync stay, passwords in them;"
+echo "configdb-sync: remove both by hand when nothing of it is needed any more."

@@ -18,7 +18,7 @@ from typing import Any
 
 import requests
 
-from benchmarks.load import Shape, rate
+from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from tests.peers import postgresql, tuning_box
 
@@ -171,11 +171,8 @@ def theirs(url: str, folder: Path) -> Iterator[Peer]:
 
 def compare(one: tuple[Peer, Shape], other: tuple[Peer, Shape], seconds: float, rounds: int) -> tuple[float, float]:
     """Return the medians of the rates of two, measured in turn so that other work on the machine hits both."""
-    rates: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds):
-        for found, (peer, shape) in zip(rates, (one, other), strict=True):
-            found.append(rate(peer.port, shape, seconds))
-    return statistics.median(rates[0]), statistics.median(rates[1])
+    a, b = rates([(peer.port, shape) for peer, shape in (one, other)], seconds, rounds)
+    return statistics.median(a), statistics.median(b)
 
 
 def measure(full: bool) -> Iterable[Measure]:

@@ -1,16 +1,17 @@
-"""Load on an HTTP server from a process of its own: so many connections, each with its own requests, for so long.
+"""Load on HTTP servers from a process of its own: so many connections, each with its own requests, in turn for so long.
 
-The requests are made beforehand and the answers hardly looked at, since the client shares the machine with the server.
+The requests are made beforehand and the answers hardly looked at, since the client shares the machine with the servers.
+Other work shares it too: servers that are compared take turns in short slices, so that it hits all alike.
 """
 
 from __future__ import annotations
 
 import itertools
 import multiprocessing
+import selectors
 import socket
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -23,87 +24,121 @@ class Shape:
     body: bytes = b""
     headers: str = ""
 
-    def request(self, path: str, number: int) -> bytes:
-        """Return the bytes of one request."""
-        body = self.body.replace(b"#########", b"%09d" % number)
-        kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
-        head = f"{self.method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}{self.headers}\r\n"
-        return head.encode() + body
+    def requests(self) -> Callable[[], bytes]:
+        """Return what gives the bytes of the next request."""
+        parts = itertools.cycle([self._head(path) for path in self.paths])
+        if b"#########" not in self.body:
+            return lambda: next(parts) + self.body
+        numbers = itertools.count(int(time.time() * 1000) % 10**8 * 10)
+        return lambda: next(parts) + self.body.replace(b"#########", b"%09d" % (next(numbers) % 10**9))
+
+    def _head(self, path: str) -> bytes:
+        length = len(self.body)
+        kind = f"Content-Type: application/json\r\nContent-Length: {length}\r\n" if self.body else ""
+        return f"{self.method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}{self.headers}\r\n".encode()
 
 
-def rate(port: int, shape: Shape, seconds: float, connections: int = 4) -> float:
-    """Return the requests per second that were answered with 2xx; raises RuntimeError for any other answer."""
+def rates(targets: Sequence[tuple[int, Shape]], seconds: float, rounds: int, connections: int = 4) -> list[list[float]]:
+    """Return for each target (port and requests) the requests per second that were answered with 2xx, by round.
+
+    In each round each target has its turn for ``seconds``. Raises RuntimeError for any other answer.
+    """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_process, args=(sender, port, shape, seconds, connections))
+    process = context.Process(target=_process, args=(sender, targets, seconds, rounds, connections))
     process.start()
     sender.close()
+    patience = len(targets) * rounds * seconds * 3 + 60
     try:
-        found = receiver.recv() if receiver.poll(seconds * 3 + 60) else "no answer in time"
+        found = receiver.recv() if receiver.poll(patience) else "no answer in time"
     except EOFError:
         found = "the load's own process failed"
     process.join(10)
     process.kill()
     if isinstance(found, str):
-        raise RuntimeError(f"{shape.method} {shape.paths[0]}: {found}")
-    return float(found)
+        raise RuntimeError(found)
+    return [[float(rate) for rate in one] for one in found]
 
 
-def _process(sender, port, shape, seconds, connections) -> None:  # type: ignore[no-untyped-def]
-    start = time.monotonic()
-    counts: list[float] = []
-    faults: list[str] = []
-
-    def run(which: int) -> None:
-        try:
-            counts.append(_one(port, shape, which, start + seconds, connections))
-        except (OSError, RuntimeError, ValueError) as error:
-            faults.append(str(error))
-
-    threads = [threading.Thread(target=run, args=(which,)) for which in range(connections)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sender.send(faults[0] if faults else sum(counts))
+def _process(sender, targets, seconds, rounds, connections) -> None:  # type: ignore[no-untyped-def]
+    made = [(port, shape.requests()) for port, shape in targets]
+    found: list[list[float]] = [[] for _ in targets]
+    try:
+        for _ in range(rounds):
+            for rates_, (port, request) in zip(found, made, strict=True):
+                rates_.append(_slice(port, request, seconds, connections))
+    except (OSError, RuntimeError, ValueError) as error:
+        sender.send(str(error))
+        return
+    sender.send(found)
 
 
-def _one(port: int, shape: Shape, which: int, end: float, connections: int) -> float:
-    first = int(time.time() * 1000) % 10**8 * 10
-    paths = itertools.cycle(shape.paths[which::connections] or shape.paths)
-    connection: socket.socket | None = None
-    done = 0
-    started = time.monotonic()
-    while time.monotonic() < end:
-        if connection is None:
-            connection = socket.create_connection(("127.0.0.1", port), timeout=60)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(shape.request(next(paths), (first + done * connections + which) % 10**9))
-        if not _answer(connection):
-            connection.close()
-            connection = None
-        done += 1
-    if connection is not None:
-        connection.close()
-    return done / (time.monotonic() - started)
+class _Connection:
+    """One connection with a request under way; ``rest`` is how much of the answer's body is still to come."""
 
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.open()
 
-def _answer(connection: socket.socket) -> bool:
-    """Read one answer; return whether the connection stays open."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = connection.recv(65536)
-        if not part:
+    def open(self) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, request: bytes) -> None:
+        self._head, self._rest, self._closes = b"", -1, False
+        self.socket.sendall(request)
+
+    def answered(self) -> bool:
+        """Take what has come; tell whether the answer is whole."""
+        data = self.socket.recv(262144)
+        if not data:
             raise RuntimeError("the server closed the connection")
-        data += part
-    head, _, body = data.partition(b"\r\n\r\n")
-    if not head.startswith((b"HTTP/1.1 2", b"HTTP/1.0 2")):
-        raise RuntimeError(head[:100].decode("latin-1"))
-    lines = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    left = int(lines.get(b"content-length", b"0")) - len(body)
-    while left > 0:
-        part = connection.recv(min(left, 262144))
-        if not part:
-            raise RuntimeError("the server cut an answer")
-        left -= len(part)
-    return lines.get(b"connection") != b"close" and not head.startswith(b"HTTP/1.0")
+        if self._rest >= 0:
+            self._rest -= len(data)
+            return self._rest <= 0
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        head = self._head[: end + 2].lower()
+        if not head.startswith((b"http/1.1 2", b"http/1.0 2")):
+            raise RuntimeError(head[:100].decode("latin-1"))
+        place = head.find(b"\r\ncontent-length:")
+        length = int(head[place + 17 : head.index(b"\r\n", place + 17)]) if place >= 0 else 0
+        self._closes = b"\r\nconnection: close" in head or head.startswith(b"http/1.0")
+        self._rest = length - (len(self._head) - end - 4)
+        return self._rest <= 0
+
+    @property
+    def over(self) -> bool:
+        return self._closes
+
+
+def _slice(port: int, request: Callable[[], bytes], seconds: float, connections: int) -> float:
+    selector = selectors.DefaultSelector()
+    started = time.monotonic()
+    end = started + seconds
+    done = 0
+    for one in [_Connection(port) for _ in range(connections)]:
+        one.ask(request())
+        selector.register(one.socket, selectors.EVENT_READ, one)
+    while selector.get_map():
+        ready = selector.select(60)
+        if not ready:
+            raise RuntimeError("no answer for a minute")
+        for key, _ in ready:
+            connection: _Connection = key.data
+            if not connection.answered():
+                continue
+            done += 1
+            finished = time.monotonic() >= end
+            if connection.over or finished:
+                selector.unregister(connection.socket)
+                connection.socket.close()
+                if finished:
+                    continue
+                connection.open()
+                selector.register(connection.socket, selectors.EVENT_READ, connection)
+            connection.ask(request())
+    selector.close()
+    return done / (time.monotonic() - started)

@@ -137,6 +137,18 @@ def same(one: Json, other: Json) -> bool:
     return bool(one == other)
 
 
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be written in UTF-8: it holds no half of a surrogate pair.
+
+    Such halves come from JSON's ``\\ud800``, and from arguments and names of files that are no UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def value_digest(value: Json) -> str:
     """Return the sha256 (hex) of the canonical text of ``value``."""
     return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 
 from configdb_sync.errors import SettingsError
 
@@ -112,7 +114,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """A service under gunicorn, with threads; ``run`` never returns but by ``SystemExit``.
 
     ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
-    listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports.
+    listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports. ``formatter``
+    makes gunicorn's own log lines.
     """
 
     def __init__(
@@ -124,8 +127,10 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         *,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
+        formatter: logging.Formatter | None = None,
     ) -> None:
         self._name = name
+        self._formatter = formatter
         self._listen = listen
         self._transport = transport
         self._make = make
@@ -159,6 +164,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         # Newer releases open a control socket in the user's home, and there may be none.
         if "control_socket_disable" in self.cfg.settings:
             settings["control_socket_disable"] = True
+        if self._formatter is not None:
+            settings["logger_class"] = _logger(self._formatter)
         for name, value in settings.items():
             self.cfg.set(name, value)
 
@@ -179,6 +186,16 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def _ended(self, _arbiter: Any, _worker: Any) -> None:
         if self._made is not None:
             self._made.close()
+
+
+def _logger(formatter: logging.Formatter) -> type[Logger]:
+    class Formatted(Logger):  # type: ignore[misc]  # gunicorn has no types
+        def setup(self, cfg: Any) -> None:
+            super().setup(cfg)
+            for handler in self.error_log.handlers:
+                handler.setFormatter(formatter)
+
+    return Formatted
 
 
 def _none() -> bytes:

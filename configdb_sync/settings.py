@@ -7,7 +7,6 @@ Keystone is made of the same places and held as keystoneauth's own ``OS_*`` vari
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import Any
 
 import yaml
 
+from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import is_unicode
 
 DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
 ENVIRON_PREFIX = "CONFIGDB_SYNC_"
@@ -37,6 +38,12 @@ LOGIN = frozenset(
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
 """A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+_USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
+
+_MORE = ("login", "services")
+
+SERVICES = ("configdb", "tenants")
+"""What ``services`` in the settings file may hold: one mapping of options for each service that the product brings."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ class Layer:
 class Settings:
     """All settings of a command. ``origins`` names the place that each value came from, by field name.
 
-    ``login`` holds keystoneauth's ``OS_*`` variables, secrets among them; ``login_origins`` their places.
+    ``login`` holds keystoneauth's ``OS_*`` variables, secrets among them; ``login_origins`` their places. ``services``
+    holds what the settings file says of each of ``SERVICES``, as it stands there.
     """
 
     configdb: str = "embedded"
@@ -81,6 +89,12 @@ class Settings:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+    services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def names_user(self) -> bool:
+        """Whether the login says as whom; the plugin alone always names Keystone."""
+        return not _USERS.isdisjoint(self.login)
 
 
 def _text(value: Any) -> str:
@@ -123,7 +137,7 @@ def _number(low: float, high: float) -> Callable[[Any], float]:
 
 def _tenant(value: Any) -> str:
     text = _text(value)
-    if len(text) > 255 or "/" in text or "\0" in text or any(0xD800 <= ord(one) < 0xE000 for one in text):
+    if len(text) > 255 or "/" in text or "\0" in text or not is_unicode(text):
         raise ValueError("give 1 to 255 characters without a slash")
     return text
 
@@ -200,7 +214,8 @@ def read_settings(
         {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") or None for name in READERS},
         {name: value for name, value in environ.items() if name.startswith("OS_") and value},
     )
-    places = (Layer("flags", flags), variables, *_from_file(file), *layers)
+    own, services = _from_file(file)
+    places = (Layer("flags", flags), variables, *own, *layers)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, reader in READERS.items():
@@ -216,7 +231,7 @@ def read_settings(
                 raise SettingsError(f"{origins[name]}: {name} is {_cut(value)}", way_out=str(error)) from None
             break
     login, login_origins = _login(places)
-    return Settings(**values, origins=origins, login=login, login_origins=login_origins)
+    return Settings(**values, origins=origins, login=login, login_origins=login_origins, services=services)
 
 
 def _place(layer: Layer, name: str) -> str:
@@ -238,11 +253,12 @@ def _login(places: Sequence[Layer]) -> tuple[dict[str, str], dict[str, str]]:
     return found, origins
 
 
-def _from_file(named: Path | None) -> tuple[Layer, ...]:
+def _from_file(named: Path | None) -> tuple[tuple[Layer, ...], Mapping[str, Mapping[str, Any]]]:
     path = named or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     if path is None:
-        return ()
+        return (), {}
     found = _file(path)
+    services = _services(path, found.pop("services", None))
     login = found.pop("login", None) or {}
     if not isinstance(login, dict) or not all(name in LOGIN and _is_plain(value) for name, value in login.items()):
         raise SettingsError(
@@ -250,11 +266,26 @@ def _from_file(named: Path | None) -> tuple[Layer, ...]:
             way_out=f"it holds one value each for some of {', '.join(sorted(LOGIN))}",
         )
     variables = {f"OS_{name.upper()}": str(value) for name, value in login.items() if value not in {None, ""}}
-    return (Layer(str(path), found, variables),)
+    return (Layer(str(path), found, variables),), services
+
+
+def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:
+    found = found or {}
+    if not isinstance(found, dict) or not all(name in SERVICES for name in found):
+        raise SettingsError(
+            f"the settings file {path}: services isn't as it must be",
+            way_out=f"it holds the options of {' and '.join(SERVICES)}, below their names",
+        )
+    for name, options in found.items():
+        if not isinstance(options or {}, dict) or not all(map(_is_plain, (options or {}).values())):
+            raise SettingsError(
+                f"the settings file {path}: services.{name} isn't as it must be", way_out="write `option: value` lines"
+            )
+    return {name: options or {} for name, options in found.items()}
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, bool))
+    return value is None or isinstance(value, (str, int, float, bool))
 
 
 def _cut(value: Any) -> str:
@@ -264,29 +295,25 @@ def _cut(value: Any) -> str:
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:
-            raise SettingsError(
-                f"the settings file {path} is open to others (mode {mode:04o})", way_out=f"chmod 0600 {path}"
-            )
-        found = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"the settings file {path} can't be read: {error.strerror}") from error
+        found = yaml.safe_load(read_closed(path, "the settings file"))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
         raise SettingsError(f"the settings file {path} is not YAML{line}") from None
+    except (ValueError, RecursionError):
+        # A date that no calendar has, or brackets by the thousand.
+        raise SettingsError(f"the settings file {path} is not YAML that can be read") from None
     if found is None:
         return {}
     if not isinstance(found, dict):
         raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
     for name in found:
-        if name not in READERS and name != "login":
+        if name not in READERS and name not in _MORE:
             raise SettingsError(
                 f"the settings file {path} has an unknown setting {_cut(name)}",
-                way_out=f"known are: {', '.join(sorted({*READERS, 'login'}))}",
+                way_out=f"known are: {', '.join(sorted({*READERS, *_MORE}))}",
             )
     return found
 
 
-assert {one.name for one in fields(Settings)} == {*READERS, "origins", "login", "login_origins"}
+assert {one.name for one in fields(Settings)} == {*READERS, *_MORE, "origins", "login_origins"}

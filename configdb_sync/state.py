@@ -52,13 +52,28 @@ class State:
         """Return the tenant admin API's token; made at the first call, in a file of mode 0600."""
         return _secret(self.tenants_token_file).decode("ascii")
 
+    @property
+    def tenants_key_file(self) -> Path:
+        """The file of the key that the tenants' own tokens follow from."""
+        return self.folder / "tenants-public.key"
+
     def tenants_public_key(self) -> bytes:
         """Return the key that the tenants' own tokens follow from; made at the first call."""
-        return _secret(self.folder / "tenants-public.key")
+        return _secret(self.tenants_key_file)
+
+    @property
+    def mask_key_file(self) -> Path:
+        """The file of the key for masking."""
+        return self.folder / "mask.key"
 
     def mask_key(self) -> bytes:
         """Return the key under which masked values are shown as a short HMAC; made at the first call."""
-        return _secret(self.folder / "mask.key")
+        return _secret(self.mask_key_file)
+
+    @property
+    def services_file(self) -> Path:
+        """What is known of the settings that this machine's services were started with."""
+        return self.folder / "services.json"
 
 
 def locate(flag: str | None, environ: Mapping[str, str], *, root: bool) -> Path:

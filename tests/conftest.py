@@ -12,7 +12,7 @@ import pytest
 from tests.support import fixtures, skips
 from tests.support.product import Product, make_product
 
-pytest_plugins = ("pytester", "tests.lab.fixtures")
+pytest_plugins = ("pytester", "tests.lab.fixtures", "tests.peers.fixtures")
 
 # How long an example takes says something of the machine, not of the code.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -72,6 +72,10 @@ def test_the_file_must_be_its_owners_a_mapping_and_known(file: Path) -> None:
     file.write_text("a: [\n")
     with pytest.raises(SettingsError, match="not YAML at line"):
         read_settings({}, {}, file)
+    for text in ("tenant: 2026-13-45\n", "[" * 100_000):
+        file.write_text(text)
+        with pytest.raises(SettingsError, match="not YAML that can be read"):
+            read_settings({}, {}, file)
     file.chmod(0o644)
     with pytest.raises(SettingsError, match="chmod 0600"):
         read_settings({}, {}, file)

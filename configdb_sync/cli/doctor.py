@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 from configdb_sync.cli.options import ALL, ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.configdb import clouds, urls
+from configdb_sync.configdb.connect import CATALOG
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
@@ -26,11 +27,12 @@ _LIMITS = Limits(connect=5.0, read=20.0, total=30.0)
 
 @dataclass(frozen=True)
 class Check:
-    """One peer, tried: what was found, or what is wrong; None for both: it isn't used with these settings."""
+    """One peer, tried: what was found, or what is wrong; None for both: it wasn't tried, and ``why`` says why."""
 
     name: str
     found: str | None = None
     error: ProductError | None = None
+    why: str = "not used"
 
     @property
     def mark(self) -> str:
@@ -60,7 +62,7 @@ def doctor(session: Session, *, environment: int | None, output: str) -> Exit:
     for check in _checks(session, environment):
         checks.append(check)
         if output == "text":
-            click.echo(f"  {check.mark:<5} {check.name:<13} {check.error or check.found or 'not used'}")
+            click.echo(f"  {check.mark:<5} {check.name:<13} {check.error or check.found or check.why}")
     failed = [check.error for check in checks if check.error is not None]
     if output == "json":
         show_json(_json(rows, checks))
@@ -110,18 +112,34 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _checks(session: Session, environment: int | None) -> Iterator[Check]:
+    # Late: the bus takes its own libraries.
+    from configdb_sync.cli import bus_checks
+
+    used = bus_checks.uses_bus(session)
     looks: dict[str, Callable[[], str | None]] = {
         "state folder": lambda: str(session.state.folder),
         "database": lambda: _database(session),
-        "Keystone": lambda: _keystone(session.environ),
+        "Keystone": lambda: _keystone(session),
         "ConfigDB": lambda: _configdb(session, environment),
         "Nailgun": lambda: _nailgun(session, environment),
+        "broker": lambda: bus_checks.check_brokers(session) if used else None,
     }
+    reached = False
     for name, look in looks.items():
-        try:
-            yield Check(name, look())
-        except ProductError as error:
-            yield Check(name, error=error)
+        check = _tried(name, look)
+        reached = check.found is not None
+        yield check
+    if used and not reached:
+        yield Check("nodes", why="not tried: without the broker they can't be asked")
+    else:
+        yield _tried("nodes", lambda: bus_checks.check_nodes(session, environment) if used else None)
+
+
+def _tried(name: str, look: Callable[[], str | None]) -> Check:
+    try:
+        return Check(name, look())
+    except ProductError as error:
+        return Check(name, error=error)
 
 
 def _database(session: Session) -> str:
@@ -130,8 +148,12 @@ def _database(session: Session) -> str:
     return _shown("database", url)
 
 
-def _keystone(environ: Mapping[str, str]) -> str | None:
+def _keystone(session: Session) -> str | None:
+    environ = session.environ
     if not environ.get("OS_AUTH_URL") and not environ.get("OS_CLOUD"):
+        return None
+    if not session.settings.names_user and session.settings.configdb != CATALOG:
+        # On a master the plugin always names Keystone; nothing that is used asks it.
         return None
     # Late: keystoneauth takes longer to load than all the rest.
     from configdb_sync.configdb import catalog

@@ -9,9 +9,12 @@ from typing import Any
 import click
 
 from configdb_sync import __version__
+from configdb_sync.cli import streams
 from configdb_sync.cli.lazy import LazyGroup
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.jsonvalues import is_unicode
+from configdb_sync.nodes.names import shown
 
 _PLACES = {
     "plan": ("runs", "plan"),
@@ -33,8 +36,12 @@ _PLACES = {
     "load": ("transfer", "load_command"),
     "gc": ("gc", "gc_command"),
     "doctor": ("doctor", "doctor"),
+    "keystone": ("keystone", "keystone"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
+    "services": ("services", "services"),
+    "backup": ("backup", "backup_command"),
+    "restore": ("backup", "restore_command"),
 }
 
 
@@ -50,6 +57,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its code; an error is one line on standard error."""
+    streams.guard()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False)
@@ -58,6 +66,13 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(Exit.USAGE)
+    except UnicodeEncodeError:
+        # Names of files may be any bytes, and are told by their folders' errors; anything else must be text.
+        given = sys.argv[1:] if arguments is None else arguments
+        odd = [argument for argument in given if not is_unicode(argument)]
+        if not odd:
+            raise
+        _fail(f"{shown(odd[0])} isn't text in UTF-8; nothing was done with it", Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; whatever was begun is whole, run again to go on", Exit.INTERNAL)
     sys.exit(result if isinstance(result, int) else Exit.OK)

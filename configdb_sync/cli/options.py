@@ -24,6 +24,7 @@ from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import connect as connect_nailgun
+from configdb_sync.nodes.names import shown
 from configdb_sync.plugin.layers import plugin_layers, without_login
 from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME
@@ -239,7 +240,7 @@ def _sign_log_lines(run: str) -> None:
 
 def _user() -> str:
     try:
-        return getpass.getuser()
+        return shown(getpass.getuser())
     except (KeyError, OSError):
         return f"uid {os.geteuid()}"
 

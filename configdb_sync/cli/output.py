@@ -25,12 +25,12 @@ def show_lines(text: Iterable[str]) -> None:
     for line in text:
         sign = line.lstrip()[:2]
         colour = _COLOURS.get(sign[:1]) if sign[1:] == " " and line.startswith("    ") else None
-        _echo(click.style(line, fg=colour) if colour else line)
+        click.echo(click.style(line, fg=colour) if colour else line)
 
 
 def show_json(value: Any) -> None:
     """Print a JSON value, indented."""
-    _echo(json.dumps(value, indent=2))
+    click.echo(json.dumps(value, indent=2))
 
 
 def show(found: Plan | Report, form: str) -> None:
@@ -38,16 +38,7 @@ def show(found: Plan | Report, form: str) -> None:
     if form == "text":
         show_lines(lines(found, form))
     else:
-        _echo("\n".join(lines(found, form)))
-
-
-def _echo(text: str) -> None:
-    try:
-        click.echo(text)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise SettingsError(f"the output can't be written: {error.strerror}", way_out="--report FILE") from error
+        click.echo("\n".join(lines(found, form)))
 
 
 def write_report(path: Path, found: Plan | Report) -> None:
@@ -55,16 +46,23 @@ def write_report(path: Path, found: Plan | Report) -> None:
 
     Raises ``SettingsError`` if it can't be written or its ending is unknown.
     """
-    text = "\n".join(lines(found, form_of(path))) + "\n"
+    try:
+        write_private(path, "\n".join(lines(found, form_of(path))) + "\n")
+    except OSError as error:
+        raise SettingsError(
+            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
+        ) from error
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, whole or not at all. Raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         temporary.replace(path)
-    except OSError as error:
+    except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise SettingsError(
-            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
-        ) from error
+        raise

@@ -7,7 +7,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Self
 
-from configdb_sync.sync.run import Progress
+from configdb_sync.sync.listeners import Progress
 
 _LINES = 10
 

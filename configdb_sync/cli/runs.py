@@ -99,6 +99,7 @@ def _run(
         plan_digest=digest,
         stage=stage,
     )
+    options.check()
     with ExitStack() as stack:
         source = stack.enter_context(node_source(session, asked["place"], options))
         client = stack.enter_context(session.client())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
+from configdb_sync.cli.options import Session, settings_options
+from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
-from configdb_sync.state import State, locate, open_state
 
 
 @click.group()
@@ -17,6 +17,8 @@ def configdb() -> None:
 
 
 @configdb.command()
+@settings_options("configdb_database", "state")
+@configured("configdb")
 @click.option("--listen", default="127.0.0.1:8082", show_default=True, metavar="HOST:PORT", help="Port 0 takes any.")
 @click.option(
     "--auth",
@@ -30,10 +32,6 @@ def configdb() -> None:
     type=click.Path(path_type=Path),
     help="Holds the token, mode 0600. Default: made in the state folder.",
 )
-@click.option(
-    "--configdb-database", metavar="URL", help="SQLAlchemy URL (sqlite, postgresql). Default: in the state folder."
-)
-@click.option("--state", metavar="DIR", help="The state folder.")
 @click.option(
     "--write-role", default="admin", show_default=True, help="With keystone: the role that may read and write."
 )
@@ -55,12 +53,11 @@ def configdb() -> None:
     "--versions", type=click.IntRange(1), default=30, show_default=True, help="Versions kept of each document."
 )
 def serve(
+    session: Session,
     *,
     listen: str,
     auth: str,
     token_file: Path | None,
-    configdb_database: str | None,
-    state: str | None,
     write_role: str,
     read_role: str | None,
     tls_cert: Path | None,
@@ -73,7 +70,8 @@ def serve(
 ) -> None:
     """Serve ConfigDB until SIGTERM or Ctrl-C.
 
-    With --auth keystone the service logs in by OS_* or clouds.yaml to have the callers' tokens checked.
+    What no flag says, `services.configdb` in the settings file does. With --auth keystone the service logs in, as the
+    settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds
@@ -81,16 +79,15 @@ def serve(
     from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
     from configdb_sync.configdb.server.call import Limits
 
-    folder = _State(state)
     access: Access | keystone.Guard = OpenAccess()
     if auth == "keystone":
-        access = keystone.guard(clouds.read(os.environ), write_role, read_role)
+        access = keystone.guard(clouds.read(session.environ), write_role, read_role)
     elif auth == "token":
-        access = TokenAccess(folder.open().token() if token_file is None else read_token(token_file))
+        access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
     told = service.Service(
         listen=service.read_listen(listen),
         access=access,
-        database_url=configdb_database or folder.open().configdb_database_url,
+        database_url=session.configdb_database,
         certificate=tls_cert,
         key=tls_key,
         behind_proxy=behind_proxy,
@@ -102,16 +99,6 @@ def serve(
     def announce(url: str) -> None:
         click.echo(f"ConfigDB listens on {url}")
         if auth == "token":
-            click.echo(f"its token is in {token_file or folder.open().token_file}")
+            click.echo(f"its token is in {token_file or session.state.token_file}")
 
     service.serve(told, announce)
-
-
-class _State:
-    """The state folder, made only if something of it is needed."""
-
-    def __init__(self, flag: str | None) -> None:
-        self._flag = flag
-
-    def open(self) -> State:
-        return open_state(locate(self._flag, os.environ, root=os.geteuid() == 0))

@@ -303,10 +303,13 @@ def _tell(done: list[Done]) -> None:
 @_command("check")
 @click.argument("url")
 def check_command(session: Session, *, url: str) -> None:
-    """Tell whether the service at URL is reached with raw request targets, also through a proxy."""
+    """Tell whether the service at URL is reached as it must be, also through a proxy.
+
+    Request targets must arrive as they are sent, long ones too, and answers must come uncompressed.
+    """
     from urllib.parse import urlsplit
 
-    from configdb_sync.tenants.service import probe
+    from configdb_sync.tenants.probing import probe
 
     del session
     parts = urlsplit(url)

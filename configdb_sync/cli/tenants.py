@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from configdb_sync.cli import tenant_commands, tenant_reports
 from configdb_sync.cli.options import CONNECTION, Session, settings_options
-from configdb_sync.cli.tenant_commands import COMMANDS
+from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
-from configdb_sync.tenants.access import Access, OpenAccess, TenantTokenAccess, TokenAccess
+from configdb_sync.tenants.access import Access, MetricsAccess, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
 from configdb_sync.tenants.registry import Registry
 
@@ -23,13 +23,14 @@ _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
 """A request waits for its answer: what can't be asked now is asked again later."""
 
 
-@click.group(commands=COMMANDS)
+@click.group(commands=[*tenant_commands.COMMANDS, *tenant_reports.COMMANDS])
 def tenants() -> None:
     """Tenants: who owns which environment and data source."""
 
 
 @tenants.command()
 @settings_options(*CONNECTION)
+@configured("tenants")
 @click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
 @click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
 @click.option(
@@ -37,8 +38,8 @@ def tenants() -> None:
     type=click.Choice(["token", "keystone", "none"]),
     default="token",
     show_default=True,
-    help="Who may call: whoever has the token, users of Keystone (OS_* is this service's own login), or anyone on"
-    " loopback.",
+    help="Who may call: whoever has the token, users of Keystone (the settings' login is this service's own), or anyone"
+    " on loopback.",
 )
 @click.option("--admin-role", default="admin", show_default=True, metavar="ROLE", help="Keystone's, for operators.")
 @click.option(
@@ -65,6 +66,57 @@ def tenants() -> None:
     metavar="FILE",
     help="Append a line of JSON for each request, with its tenant, to be summed for charge-back.",
 )
+@click.option(
+    "--policy-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Rules over the defaults, oslo.policy's YAML; `configdb-sync tenants policy` prints them all.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Requests a second of one tenant's users on the public endpoint, in each process; 0: no limit.",
+)
+@click.option(
+    "--admin-rate",
+    type=click.FloatRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The same of one user on the admin endpoint.",
+)
+@click.option(
+    "--refused-rate",
+    type=click.FloatRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="With keystone: bad tokens a second from one address, in each process; 0: no limit.",
+)
+@click.option(
+    "--metrics-token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Holds a token (mode 0600) that reads /metrics of the admin endpoint and nothing else.",
+)
+@click.option(
+    "--metrics-tenants",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="So many tenants have metrics of their own; all further ones share one.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Log lines on standard error; json: one object a line.",
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
@@ -84,13 +136,24 @@ def serve(
     drivers: str,
     max_age: float,
     usage_log: Path | None,
+    policy_file: Path | None,
+    rate: float,
+    admin_rate: float,
+    refused_rate: float,
+    metrics_token_file: Path | None,
+    metrics_tenants: int,
+    log_format: str,
     tls_cert: Path | None,
     tls_key: Path | None,
     behind_proxy: bool,
     workers: int,
     threads: int,
 ) -> None:
-    """Serve the admin API until SIGTERM or Ctrl-C."""
+    """Serve the admin API until SIGTERM or Ctrl-C.
+
+    What no flag says, `services.tenants` in the settings file does. With --auth keystone the service logs in by OS_*,
+    or `login` there, to have the callers' tokens checked.
+    """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.serving import Transport, read_listen
     from configdb_sync.tenants import service
@@ -98,10 +161,19 @@ def serve(
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
+    from configdb_sync.tenants.log_lines import JsonFormatter, use
+    from configdb_sync.tenants.policy import Policy
 
-    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud)
-    for made in (accesses.admin, accesses.public):
-        made()  # what is wrong with a login is said before anything listens
+    formatter = JsonFormatter(run=session.run) if log_format == "json" else None
+    if formatter is not None:
+        use(formatter)
+    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file)
+
+    def policy() -> Policy:
+        return Policy(SystemClock(), policy_file, admin_role)
+
+    for made in (accesses.admin, accesses.public, policy):
+        made()  # what is wrong with a login or the policy is said before anything listens
 
     def announce(urls: list[str]) -> None:
         click.echo(f"the tenant admin API listens on {urls[0]}")
@@ -130,6 +202,11 @@ def serve(
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
         pull=pull,
+        policy=policy,
+        rate=rate,
+        admin_rate=admin_rate,
+        metrics_tenants=metrics_tenants,
+        log_formatter=formatter,
     )
     service.serve(told, announce)
 
@@ -143,30 +220,40 @@ class _Accesses:
     token_file: Path | None
     admin_role: str
     public_cloud: str | None
+    refused_rate: float
+    metrics_token_file: Path | None
 
     @property
     def token_path(self) -> Path:
         return self.token_file or self.session.state.tenants_token_file
 
     def admin(self) -> Access:
+        others = self._operators()
+        return others if self.metrics_token_file is None else MetricsAccess(others, read_token(self.metrics_token_file))
+
+    def _operators(self) -> Access:
         if self.auth == "keystone":
-            return _keystone(os.environ, self.admin_role, "configdb-sync-tenants-admin")
+            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin", self.refused_rate)
         if self.auth == "none":
-            return OpenAccess()
-        return TokenAccess(read_token(self.token_file) if self.token_file else self.session.state.tenants_token())
+            return OpenAccess(self.admin_role)
+        token = read_token(self.token_file) if self.token_file else self.session.state.tenants_token()
+        return TokenAccess(token, self.admin_role)
 
     def public(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        environ: Mapping[str, str] = os.environ
+        environ = self.session.environ
         if self.public_cloud is not None:
-            kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-            environ = {**kept, "OS_CLOUD": self.public_cloud}
-        return _keystone(environ, None, "configdb-sync-tenants-public")
+            file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
+            others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
+            environ = {**others, **file, "OS_CLOUD": self.public_cloud}
+        return _keystone(environ, None, "configdb-sync-tenants-public", self.refused_rate)
 
 
-def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
+def _keystone(environ: Mapping[str, str], role: str | None, name: str, refused_rate: float) -> Access:
     from configdb_sync.configdb import clouds
     from configdb_sync.tenants.keystone import KeystoneAccess
+    from configdb_sync.tenants.limiting import buckets
 
-    return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
+    clock = SystemClock()
+    return KeystoneAccess(clouds.read(environ), role, clock, name=name, refusals=buckets(clock, refused_rate))

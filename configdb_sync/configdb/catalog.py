@@ -1,18 +1,22 @@
-"""Logs in to Keystone and finds ConfigDB in the service catalog (U5), by keystoneauth1."""
+"""Logs in to Keystone, v3 or v2.0, and finds ConfigDB in the service catalog (U5), by keystoneauth1."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import requests
+import urllib3
 from keystoneauth1 import exceptions as faults
 from keystoneauth1 import loading, session
 from keystoneauth1.identity.base import BaseIdentityPlugin
 
-from configdb_sync.configdb import clouds, tokens, urls
+from configdb_sync.configdb import causes, clouds, tokens, urls
+from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import (
     AccessError,
@@ -24,6 +28,7 @@ from configdb_sync.errors import (
 
 SERVICE_TYPE = "config"
 _LOGIN = "set OS_* or clouds.yaml, login in the settings file, or the plugin's settings"
+_AWAY = (faults.ConnectFailure, faults.ConnectTimeout, faults.HttpServerError, faults.RetriableConnectionFailure)
 T = TypeVar("T")
 
 
@@ -59,19 +64,64 @@ class KeystoneTokens:
         return token if token != refused else None
 
 
-def tokens_of(environ: Mapping[str, str], *, default_ca: Path | None, limits: Limits) -> KeystoneTokens:
-    """Return tokens of the login that ``OS_*`` or ``clouds.yaml`` name; nothing is sent before the first is asked for.
+@dataclass(frozen=True)
+class Login:
+    """A way to log in to the Keystone at ``where`` (fit to be shown); nothing was sent yet."""
 
-    ``default_ca`` verifies Keystone where they name no authority. Raises ``SettingsError``.
+    cloud: clouds.Cloud
+    plugin: BaseIdentityPlugin
+    connection: session.Session
+    verified_by: Path | None
+    insecure: bool
+    where: str
+
+    def tokens(self) -> KeystoneTokens:
+        """Return its tokens."""
+        return KeystoneTokens(self.plugin, self.connection, self.where)
+
+    def asked(self, ask: Callable[[], T]) -> T:
+        """Return what ``ask`` gives; what keystoneauth raises becomes the product's own errors."""
+        return _asked(self.where, ask)
+
+
+def login(
+    environ: Mapping[str, str],
+    *,
+    limits: Limits,
+    ca_file: Path | None = None,
+    default_ca: Path | None = None,
+    insecure: bool = False,
+) -> Login:
+    """Return the login that ``OS_*`` or ``clouds.yaml`` name; nothing is sent before the first token is asked for.
+
+    ``ca_file`` verifies Keystone whatever they say, ``default_ca`` where they name no authority. Raises
+    ``SettingsError``.
     """
     cloud = clouds.read(environ)
-    verified_by = cloud.ca_file or default_ca
+    verified_by = ca_file or cloud.ca_file
+    insecure = verified_by is None and (insecure or cloud.insecure)
+    verified_by = verified_by or (None if insecure else default_ca)
+    if verified_by is not None and not verified_by.is_file():
+        raise SettingsError(f"the authority file {verified_by} isn't there", way_out="see OS_CACERT and --configdb-ca")
+    if insecure:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    # What it would warn of becomes an error of ours, or is none.
+    logging.getLogger("keystoneauth").setLevel(logging.ERROR)
+    ending = requests.Session()
+    for scheme in ("http://", "https://"):
+        ending.mount(scheme, EndingAdapter(limits.total, 2))
     connection = session.Session(
-        verify=False if cloud.insecure else str(verified_by) if verified_by else True,
+        session=ending,
+        verify=str(verified_by) if verified_by else not insecure,
         timeout=limits.read,
         redirect=False,
     )
-    return KeystoneTokens(_plugin(cloud), connection, urls.shown(cloud.auth["auth_url"]))
+    return Login(cloud, _plugin(cloud), connection, verified_by, insecure, urls.shown(cloud.auth["auth_url"]))
+
+
+def tokens_of(environ: Mapping[str, str], *, default_ca: Path | None, limits: Limits) -> KeystoneTokens:
+    """Return tokens of a ``login``. Raises ``SettingsError``."""
+    return login(environ, limits=limits, default_ca=default_ca).tokens()
 
 
 def log_in(
@@ -90,28 +140,21 @@ def log_in(
     settings that are no login, ``AccessError`` if Keystone refuses them, ``UnavailableError`` if it can't be reached,
     ``MissingError`` if there is no endpoint.
     """
-    cloud = clouds.read(environ)
-    verified_by = ca_file or cloud.ca_file
-    insecure = insecure or cloud.insecure
-    connection = session.Session(
-        verify=str(verified_by) if verified_by else not insecure, timeout=limits.read, redirect=False
-    )
-    where = urls.shown(cloud.auth["auth_url"])
-    plugin = _plugin(cloud)
-    source = KeystoneTokens(plugin, connection, where)
+    told = login(environ, limits=limits, ca_file=ca_file, insecure=insecure)
+    source = told.tokens()
     source.token()
-    region = region or cloud.region
-    interface = interface or cloud.interface
-    endpoint = _asked(where, lambda: _endpoint(plugin, connection, interface, region))
+    region = region or told.cloud.region
+    interface = interface or told.cloud.interface
+    endpoint = told.asked(lambda: _endpoint(told.plugin, told.connection, interface, region))
     if endpoint is None and fallback is not None:
         endpoint = fallback()
     if endpoint is None:
         place = f" in region {region}" if region else ""
         raise MissingError(
-            f"the catalog of Keystone {where} has no {interface} endpoint of type {SERVICE_TYPE}{place}",
-            way_out="give ConfigDB's address with --configdb URL",
+            f"the catalog of Keystone {told.where} has no {interface} endpoint of type {SERVICE_TYPE}{place}",
+            way_out="`configdb-sync keystone register` adds it; or give ConfigDB's address with --configdb URL",
         )
-    return Found(endpoint, source, verified_by, insecure)
+    return Found(endpoint, source, told.verified_by, told.insecure)
 
 
 def _endpoint(
@@ -131,6 +174,9 @@ def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
         loader: Any = loading.get_plugin_loader(cloud.auth_type)
         known = {option.dest for option in loader.get_options()}
         options = {name: value for name, value in cloud.auth.items() if name in known}
+        if "default_domain_id" in known and not any("domain" in name for name in options):
+            # v3 wants a domain, and a login that was made for v2.0 names none. v2.0 passes it by.
+            options["default_domain_id"] = "default"
         if cloud.auth_type.endswith("password") and (lacking := _lacking(options)):
             # keystoneauth takes these for optional, and stumbles over them later.
             raise SettingsError(f"the login to Keystone lacks {lacking}", way_out=_LOGIN)
@@ -161,19 +207,25 @@ def _asked(where: str, ask: Callable[[], T]) -> T:
         raise AccessError(
             f"Keystone {where} refused the login", way_out="check user, password, project and their domains"
         ) from None
-    except faults.SSLError:
-        raise UnavailableError(
-            f"the certificate of Keystone {where} can't be verified; nothing was sent",
-            way_out="name the authority that signed it with OS_CACERT",
-        ) from None
-    except (
-        faults.ConnectFailure,
-        faults.ConnectTimeout,
-        faults.HttpServerError,
-        faults.RetriableConnectionFailure,
-    ):
-        raise UnavailableError(f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?") from None
     except faults.ClientException as error:
-        raise UnexpectedAnswerError(
-            f"Keystone {where} can't be used: {type(error).__name__}", way_out="is OS_AUTH_URL right?"
-        ) from None
+        raise _meant(where, error) from None
+
+
+def _meant(where: str, error: faults.ClientException) -> UnavailableError | UnexpectedAnswerError:
+    """Return the error that a fault other than a refusal is."""
+    if isinstance(error, faults.DiscoveryFailure) and isinstance(error.__context__, faults.ClientException):
+        # Which versions there are is asked first, and what kept it from being told is what is wrong.
+        return _meant(where, error.__context__)
+    if isinstance(error, faults.SSLError):
+        what, way_out = causes.certificate(error, "OS_CACERT")
+        return UnavailableError(f"Keystone {where}: {what}; nothing was sent", way_out=way_out)
+    if isinstance(error, _AWAY):
+        return UnavailableError(f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?")
+    if isinstance(error, faults.DiscoveryFailure):
+        return UnexpectedAnswerError(
+            f"Keystone {where} offers no version that this login is for",
+            way_out="is OS_AUTH_URL right? v2.0 takes no OS_*_DOMAIN_* but OS_DEFAULT_DOMAIN_*",
+        )
+    return UnexpectedAnswerError(
+        f"Keystone {where} can't be used: {type(error).__name__}", way_out="is OS_AUTH_URL right?"
+    )

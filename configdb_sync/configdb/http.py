@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 import urllib3
 
-from configdb_sync.configdb import urls
+from configdb_sync.configdb import causes, urls
 from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.configdb.faults import LostError, TLSError
@@ -24,7 +24,8 @@ class HttpExchange:
 
     ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off (U12: only by
     an explicit setting). ``any_name``: what ``ca_file`` verifies may have any name, since that file is the peer's own
-    certificate. Proxies are the environment's (``https_proxy``, ``no_proxy``), never for loopback.
+    certificate. ``trust``: how an error tells to name an authority. Proxies are the environment's (``https_proxy``,
+    ``no_proxy``), never for loopback.
     """
 
     def __init__(
@@ -36,8 +37,10 @@ class HttpExchange:
         ca_file: Path | None = None,
         insecure: bool = False,
         any_name: bool = False,
+        trust: str = "--configdb-ca FILE",
     ) -> None:
         self._base = urls.base_url(base)
+        self._trust = trust
         self._limits = limits or Limits()
         self._session = requests.Session()
         self._session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
@@ -59,25 +62,24 @@ class HttpExchange:
 
     def send(self, request: Request) -> Answer:
         """See ``Exchange.send``."""
-        prepared = requests.Request(
+        made = requests.Request(
             request.method,
             self._base + request.path,
             headers={"Accept-Encoding": "identity", "User-Agent": "configdb-sync", **request.headers},
             data=request.body,
-        ).prepare()
+        )
         timeout = (self._limits.connect, self._limits.read)
         try:
+            prepared = made.prepare()
             with self._session.send(prepared, timeout=timeout, allow_redirects=False, **self._options) as response:
                 return Answer(response.status_code, _headers(response.headers), self._body(response))
         except requests.exceptions.SSLError as error:
-            raise TLSError(
-                f"{self._base}: the certificate can't be verified ({_reason(error)}); nothing was sent",
-                way_out="name the authority that signed it with --configdb-ca FILE",
-            ) from None
-        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader) as error:
-            raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({_reason(error)})") from None
+            what, way_out = causes.certificate(error, self._trust)
+            raise TLSError(f"{self._base}: {what}; nothing was sent", way_out=way_out) from None
+        except (requests.exceptions.InvalidURL, UnicodeError, requests.exceptions.InvalidHeader) as error:
+            raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({causes.reason(error)})") from None
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise LostError(f"{self._base}: {_reason(error)}") from None
+            raise LostError(f"{self._base}: {causes.reason(error)}") from None
 
     def _body(self, response: requests.Response) -> bytes:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -100,19 +102,3 @@ class HttpExchange:
 
 def _headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _reason(error: BaseException) -> str:
-    """Return a short text of what went wrong, from the innermost cause; it holds neither headers nor bodies."""
-    seen: BaseException = error
-    for _ in range(8):
-        inner = getattr(seen, "reason", None) or (seen.args[0] if seen.args else None)
-        if not isinstance(inner, BaseException):
-            inner = seen.__cause__ or seen.__context__
-        if inner is None:
-            break
-        seen = inner
-    if isinstance(seen, TimeoutError):
-        return "no answer in time"
-    text = getattr(seen, "strerror", None) or str(seen) or type(seen).__name__
-    return " ".join(str(text).split())[:160]

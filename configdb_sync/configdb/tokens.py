@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
 
 _TOKEN_LIMIT = 16 * 1024
@@ -75,11 +76,5 @@ def checked(token: str, what: str) -> str:
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_TOKEN_LIMIT + 1)
-    except OSError as error:
-        raise SettingsError(
-            f"the token file {path} can't be read: {error.strerror}", way_out="see --configdb-token-file"
-        ) from error
+    content = read_closed(path, "the token file", limit=_TOKEN_LIMIT + 1, way_out="see --configdb-token-file")
     return checked(content.decode("latin-1"), f"the content of {path}")

@@ -12,7 +12,7 @@ import yaml
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.edits import shown_key
 from configdb_sync.errors import SettingsError
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, is_unicode
 
 FORMATS = ("plain", "json", "yaml")
 
@@ -94,7 +94,7 @@ def check_texts(value: Json) -> None:
     """Raise ``SettingsError`` if a text or a key holds what no file and no database can hold; it doesn't show it."""
     for node in _nodes(value):
         for found in (*node, node) if isinstance(node, dict) else (node,):
-            if isinstance(found, str) and ("\0" in found or not _encodable(found)):
+            if isinstance(found, str) and ("\0" in found or not is_unicode(found)):
                 raise SettingsError(
                     "the value or key holds the character NUL or half of a surrogate pair",
                     way_out="no file can hold it",
@@ -109,10 +109,10 @@ def text(value: Json, form: str) -> str:
             .removesuffix("...\n")
             .removesuffix("\n")
         )
-    if form == "plain" and isinstance(value, str) and _encodable(value):
+    if form == "plain" and isinstance(value, str) and is_unicode(value):
         return value
     found = json.dumps(value, indent=2, ensure_ascii=False)
-    return found if _encodable(found) else json.dumps(value, indent=2)
+    return found if is_unicode(found) else json.dumps(value, indent=2)
 
 
 def lookup_text(found: Mapping[str, tuple[Json, str]], form: str) -> str:
@@ -151,15 +151,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _line(value: Json) -> str:
     found = json.dumps(value, ensure_ascii=False)
-    return found if _encodable(found) else json.dumps(value)
-
-
-def _encodable(found: str) -> bool:
-    try:
-        found.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return found if is_unicode(found) else json.dumps(value)
 
 
 def _nodes(value: Json) -> Iterator[Json]:

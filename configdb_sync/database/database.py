@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import sqlalchemy
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from configdb_sync.errors import StateError
 
@@ -48,10 +50,15 @@ class Database:
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, what, connections)
+        self._drivers: deque[Any] = deque()
+        self._complaint: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
 
     def close(self) -> None:
         """Close the connections that no one uses."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._drivers.pop().close()
         self._engine.dispose()
 
     def insert(self, table: sqlalchemy.Table) -> Any:
@@ -93,6 +100,36 @@ class Database:
         """A connection to read by, each statement for itself, never repeated."""
         with self._reader.connect() as connection:
             yield connection
+
+    def compiled(self, statement: sqlalchemy.Select[Any]) -> SQLCompiler:
+        """Return a statement in the words of this database's driver."""
+        made = statement.compile(dialect=self._engine.dialect)
+        assert isinstance(made, SQLCompiler)
+        return made
+
+    def fetch(self, text: str, values: Any) -> list[tuple[Any, ...]] | None:
+        """Return the rows of one SELECT in the driver's own words, None if the driver complained. See ``Lookup``."""
+        driver: Any = None
+        try:
+            # Not from the pool: its ways cost as much as the query. Both calls are atomic.
+            driver = self._drivers.pop() if self._drivers else self._driver()
+            rows: list[tuple[Any, ...]] = driver.execute(text, values).fetchall()
+        except (IndexError, DBAPIError, sqlalchemy.exc.TimeoutError):
+            return None  # another thread was quicker, or there is no connection to be had
+        except self._complaint:
+            driver.close()
+            return None
+        self._drivers.append(driver)
+        return rows
+
+    def _driver(self) -> Any:
+        """Return a connection of the driver's own, that no pool counts and that knows no transactions."""
+        lent = self._engine.raw_connection()
+        driver: Any = lent.driver_connection
+        lent.detach()
+        if self.postgresql:
+            driver.autocommit = True  # BEGIN and ROLLBACK take as long as the query
+        return driver
 
     def _tried(self, once: Callable[[], Result], *, meeting: bool) -> Result:
         for left in range(_TRIES - 1, -1, -1):
@@ -145,6 +182,7 @@ def _engine(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
             pool_size=connections,
             max_overflow=connections,
             pool_timeout=60,
+            pool_use_lifo=True,
             hide_parameters=True,
             connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False},
         )

@@ -21,23 +21,36 @@ def parse_entries(entries: Sequence[Json], base: Sequence[DataSource]) -> tuple[
     both. Raises ``SettingsError`` that names the entry: malformed, two paths for one name, two names for one
     path, a name that ConfigDB can't have.
     """
-    if isinstance(entries, (str, Mapping)):
-        raise SettingsError(f"data_sources is no list: {_shown(entries)}", way_out=_FORMS)
+    check_entries(entries)
     sources = {source.name: source for source in base}
-    given: dict[str, str] = {}
     for entry in entries:
-        if isinstance(entry, str) and entry.strip().startswith("-"):
-            name = entry.strip()[1:].strip()
+        name = _taken_out(entry)
+        if name is not None:
             if name not in sources and name not in _KNOWN:
                 raise _bad(entry, f"there is no data source {name!r} to take out")
             sources.pop(name, None)
             continue
         source = _parse(entry)
-        if given.setdefault(source.name, source.path) != source.path:
-            raise _bad(entry, f"{source.name} has the path {given[source.name]} by an entry before it")
         sources[source.name] = source
         _check_alone(entry, source, sources)
     return tuple(sources.values())
+
+
+def check_entries(entries: Sequence[Json]) -> None:
+    """Raise ``SettingsError`` for what is wrong whatever data sources the entries are applied to."""
+    if isinstance(entries, (str, Mapping)):
+        raise SettingsError(f"data_sources is no list: {_shown(entries)}", way_out=_FORMS)
+    given: dict[str, str] = {}
+    for entry in entries:
+        if _taken_out(entry) is None:
+            source = _parse(entry)
+            if given.setdefault(source.name, source.path) != source.path:
+                raise _bad(entry, f"{source.name} has the path {given[source.name]} by an entry before it")
+
+
+def _taken_out(entry: Json) -> str | None:
+    text = entry.strip() if isinstance(entry, str) else ""
+    return text[1:].strip() if text.startswith("-") else None
 
 
 def _parse(entry: Json) -> DataSource:

@@ -14,10 +14,12 @@ UNREADABLE = -1
 
 @dataclass(frozen=True)
 class Reply:
-    """The agent did what was asked (status code 0). ``data``: its outputs, texts as bytes."""
+    """The agent did what was asked (status code 0). ``data``: its outputs, texts as bytes. ``sent``: the node's own
+    time when it replied, in seconds since 1970; 0 if it didn't say."""
 
     identity: str
     data: Mapping[str, Value] = field(repr=False)
+    sent: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -122,8 +122,8 @@ class BusRpc:
     def _collect(self, link: Link, receiver: Receiver, due: set[str], timeout: float) -> None:
         receiver.request_id = self._new_id()
         target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
-        link.send(target, self._message(envelope.ping(), _DISCOVERY, receiver.request_id))
         deadline = self._clock.monotonic() + timeout
+        link.send(target, self._message(envelope.ping(), _DISCOVERY, receiver.request_id))
         while not due or not due <= receiver.answered:
             message = link.receive(max(0.0, deadline - self._clock.monotonic()))
             if message is None or self._clock.monotonic() > deadline + _GRACE:
@@ -252,7 +252,7 @@ def _read(found: envelope.Envelope) -> Outcome:
     except UnreadableError as error:
         return Failure(found.sender, UNREADABLE, error.what)
     if answer.code == 0:
-        return Reply(found.sender, answer.data)
+        return Reply(found.sender, answer.data, found.sent)
     return Failure(found.sender, answer.code, answer.text)
 
 

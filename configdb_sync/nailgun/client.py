@@ -36,7 +36,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 _VERSION = "/api/version"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_KEYSTONES = ("Keystone ", "the certificate of Keystone ")
+_KEYSTONES = ("Keystone ",)
 """How errors of the login begin: those are told as they are."""
 _ASK = "is it running, and is --nailgun right?"
 
@@ -204,7 +204,7 @@ class NailgunClient:
                 request_id=error.request_id,
             )
         if isinstance(error, TLSError):
-            return NailgunAwayError(error.what, way_out="name who signed it with --nailgun-ca FILE")
+            return NailgunAwayError(error.what, way_out=error.way_out)
         if isinstance(error, UnavailableError):
             return NailgunAwayError(error.what, way_out=_ASK, request_id=error.request_id)
         return NailgunAnswerError(error.what, way_out=f"is {self._where} Nailgun?")

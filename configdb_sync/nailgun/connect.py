@@ -46,7 +46,7 @@ def connect(
 
     def way(base: str) -> Exchange:
         secure = trusted if base.startswith("https:") else None
-        return HttpExchange(base, limits=limits, ca_file=secure, any_name=pinned is not None)
+        return HttpExchange(base, limits=limits, ca_file=secure, any_name=pinned is not None, trust="--nailgun-ca FILE")
 
     def login(base: str) -> TokenSource | None:
         if not environ.get("OS_AUTH_URL") and not environ.get("OS_CLOUD"):

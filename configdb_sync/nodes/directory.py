@@ -69,7 +69,7 @@ class DirectoryNodes:
     @property
     def place(self) -> str:
         """``directory:`` and the absolute path of the folder."""
-        return f"directory:{self._root}"
+        return f"directory:{shown(str(self._root))}"
 
     def identities(self) -> Sequence[str]:
         """Return the ids of all ``node-<id>`` folders, ``2`` before ``10``; ``SettingsError`` for none."""
@@ -187,7 +187,7 @@ class DirectoryNodes:
                 os.close(root)
         except OSError as error:
             raise NodeError(
-                f"{self._root}/{_PREFIX}{identity} can't be opened: {faults.why(error)}",
+                f"{shown(str(self._root))}/{_PREFIX}{identity} can't be opened: {faults.why(error)}",
                 way_out=_EXPECTED,
                 node=identity,
             ) from error

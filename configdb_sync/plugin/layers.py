@@ -13,8 +13,6 @@ from configdb_sync.settings import Layer, Settings
 AskNailgun = Callable[[Sequence[Layer]], "Section | None"]
 """Asks Nailgun for the plugin's settings, with the layers known so far; None if it can't tell."""
 
-_LOGINS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
-
 
 def plugin_layers(
     master: Master, package: Path, env: int, *, staged: bool, ask_nailgun: AskNailgun | None = None
@@ -43,7 +41,7 @@ def without_login(settings: Settings, layers: Sequence[Layer]) -> Settings:
     Nailgun on a master always wants a login, and an embedded ConfigDB needs none.
     """
     named = settings.origins.get("nailgun") in {each.place for each in layers}
-    if not named or not _LOGINS.isdisjoint(settings.login):
+    if not named or settings.names_user:
         return settings
     origins = {**settings.origins, "nailgun": "not used: no user to log in as"}
     return dataclasses.replace(settings, nailgun=None, origins=origins)

@@ -63,7 +63,7 @@ def _upload(tree: Tree, data: Mapping[str, Any]) -> Answer:
         return Answer(4, refusal, {"msg": None})
     path = data["path"].decode("utf-8", "surrogateescape")
     real = tree.real(path)
-    there = None if real is None else tree.look(real)
+    there = tree.find(path)
     if there is not None and not data["overwrite"]:
         return Answer(1, f"File {path} already exists and may not be overwritten", {"msg": None})
     if real is None or not isinstance(tree.find(posixpath.dirname(path)), Folder):

@@ -11,18 +11,19 @@ from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags, LevelPath
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, document_digest, dumps
+from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write
-from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.memory import NodeMemory
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
-from configdb_sync.sync.prepare import BLANK, Prepared, body, prepare
+from configdb_sync.sync.prepare import Prepared, body, prepare
 from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
+from configdb_sync.sync.verifying import check_effective
 from configdb_sync.sync.work import DocumentWork, NodeWork
 
 
@@ -61,15 +62,12 @@ class NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
-    records: dict[str, Record] = field(default_factory=dict)
-    told: bool = True
     etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
-        self.records = dict(self.work.records)
-        self._names = {document.data_source for document in self.work.documents}
-        if self.work.stored is not None:
-            self.told = self.work.stored.has_records or not self.records
+        work = self.work
+        names = {document.data_source for document in work.documents}
+        self._memory = NodeMemory(self.run.records, self.node, work.records, work.stored, names)
 
     @property
     def node(self) -> str:
@@ -118,8 +116,8 @@ class NodeTask:
                 for document in self.alive
                 if document.file is not None
             }
-            self._remember(begun)
-            self._tell_configdb()
+            self._memory.remember(begun)
+            self._memory.tell_configdb()
 
     def _put(self, document: DocumentWork) -> None:
         refusal = self.run.catalog.refusal(document.data_source)
@@ -158,20 +156,9 @@ class NodeTask:
                 return
         for document in changed:
             with _Guard(self, document, "verify"):
-                self._check(document, etags)
-
-    def _check(self, document: DocumentWork, etags: Mapping[int, Etags] | None) -> None:
-        definition = self._definition(document)
-        known = None if etags is None else etags.get(definition)
-        foreseen = document.decision.effective
-        if known is not None and known.effective == document.decision.effective_digest:
-            return
-        found = self.run.client.effective(self.run.options.environment, self._levels, definition)
-        if document_digest(found) != document.decision.effective_digest:
-            raise UnexpectedAnswerError(
-                f"ConfigDB's effective data is not what its values and overrides give: {_differing(foreseen, found)}",
-                way_out="if someone changed an override just now, run again; the file was left alone",
-            )
+                place = self._place(document)
+                known = None if etags is None else etags.get(place.definition)
+                check_effective(self.run.client, place, document.decision, known)
 
     def write(self) -> None:
         """Write the files: the records first, then the files, then the records that say it's done."""
@@ -180,9 +167,9 @@ class NodeTask:
             with _Guard(self, document, "write"):
                 prepared[document.data_source] = prepare(document)
         failpoints.here("before-record")
-        self._remember({name: found.pending for name, found in prepared.items()})
+        self._memory.remember({name: found.pending for name, found in prepared.items()})
         try:
-            self._tell_configdb()
+            self._memory.tell_configdb()
         except ProductError as error:
             self._failed_all(error, [one for one in self.alive if one.decision.write is not Write.NONE])
         failpoints.here("after-record")
@@ -196,34 +183,13 @@ class NodeTask:
                     failpoints.here("after-write")
                     self.written.append(document.data_source)
                     done[document.data_source] = found.done
-        self._remember(done)
+        self._memory.remember(done)
         failpoints.here("after-confirm")
         if done:
             try:
-                self._tell_configdb()
+                self._memory.tell_configdb()
             except ProductError as error:
                 self._failed_all(error, [])
-
-    def _remember(self, records: Mapping[str, Record]) -> None:
-        gone = [name for name, record in records.items() if record == BLANK and name in self.records]
-        changed = {
-            name: record for name, record in records.items() if record != BLANK and record != self.records.get(name)
-        }
-        self.run.records.store(self.node, changed)
-        self.run.records.forget(self.node, gone)
-        self.records |= changed
-        for name in gone:
-            del self.records[name]
-        self.told = self.told and not changed and not gone
-
-    def _tell_configdb(self) -> None:
-        """Let ConfigDB keep the digests of our records, so that they hold on another master (U18)."""
-        if self.told or self.work.stored is None:
-            return
-        kept = {name: to_json(record) for name, record in self.records.items()}
-        others = {name: found for name, found in self.work.stored.records().items() if name not in self._names}
-        self.work.stored.keep_records({**others, **kept})
-        self.told = True
 
     def _write(self, document: DocumentWork, content: bytes | None) -> None:
         if document.decision.write is Write.REMOVE:
@@ -288,10 +254,3 @@ class _Guard:
             self._task.failed(self._document, error, self._phase)
             return True
         return False
-
-
-def _differing(foreseen: Document, found: Document) -> str:
-    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
-    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
-    shown = ", ".join(map(repr, names[:3]))
-    return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"

@@ -9,28 +9,24 @@ from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import (
     DocumentError,
-    EnvironmentMismatchError,
     NodeError,
     ProductError,
-    SettingsError,
 )
 from configdb_sync.hiera import HieraDocument, Reader
-from configdb_sync.hiera.datasource import DataSource
-from configdb_sync.hiera.declared import parse_entries
-from configdb_sync.hiera.facts import NodeFacts, facts_of
-from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
-from configdb_sync.hiera.placeholders import expand, parse
+from configdb_sync.hiera.facts import facts_of
+from configdb_sync.hiera.layouts import layout_of
 from configdb_sync.hiera.sources import NodeMap, map_node
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json
+from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.sync.acquaintance import Acquaintance
 from configdb_sync.sync.catalog import Catalog
+from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.diff import changes
 from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.health import Health
@@ -38,18 +34,15 @@ from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.idle import idle_overrides
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import given
-from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
+from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
-from configdb_sync.sync.recall import changed_by_others, recall
+from configdb_sync.sync.recall import changed_by_others, doubted, recall
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
-
-PLUGIN = "configdb-sync"
-"""The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,11 @@ class Examiner:
     options: RunOptions
     allowed: frozenset[UnsafeChange] = frozenset()
     roster: Roster | None = None
+
+    @functools.cached_property
+    def who(self) -> Acquaintance:
+        """Tells who nodes are."""
+        return Acquaintance(self.options, self.roster)
 
     def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
         """Return what is to be done with a node; None if the run isn't asked for it.
@@ -124,20 +122,21 @@ class Examiner:
         facts = facts_of(layout, values)
         if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
             return None
-        self._check(read, facts, layout)
-        mapped = map_node(self._data_sources(layout, facts.scope), facts.scope, paths)
-        levels = self._levels(facts.scope)
+        self.who.check(read, facts, layout)
+        mapped = map_node(self.who.data_sources(layout, facts.scope), facts.scope, paths)
+        levels = self.who.levels(facts.scope)
         self.catalog.claim(levels, read.identity)
         wanted = tuple(mapped.sources)
         self.catalog.want(wanted)
         if stored is None or stored.levels != levels:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
-        identity = Identity(layout, values, functools.partial(self._told, layout))
+        identity = Identity(layout, values, functools.partial(self.who.told, layout))
         own = self.records.of_node(read.identity)
         agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
         unknown = not own and not stored.records()
         strange = unknown and stored.has_values
+        restored = any(record.restored for record in own.values())
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
@@ -152,6 +151,7 @@ class Examiner:
                 subject = Subject(name, path, read.files.get(path), document, own.get(name), strange, identity)
                 if not agreed:
                     subject = replace(subject, record=recall(own.get(name), subject, stored))
+                subject = doubted(subject, stored, restored=restored)
                 work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
@@ -187,49 +187,6 @@ class Examiner:
         except DocumentError as error:
             raise error.located(node=read.identity, file=path) from error
 
-    def _check(self, read: NodeRead, facts: NodeFacts, layout: Layout) -> None:
-        where = " and ".join(layout.base_files)
-        if facts.uid != read.identity:
-            raise NodeError(
-                f"its facts say uid {facts.uid}, but it was found as node {read.identity}",
-                way_out="nothing of it was touched; put its own files there",
-                file=where,
-            )
-        if facts.environment != self.options.environment:
-            raise EnvironmentMismatchError(
-                f"it belongs to environment {facts.environment} (fact deployment_id), not {self.options.environment}",
-                way_out=f"use --env {facts.environment}",
-                file=where,
-            )
-        if self.roster is not None:
-            self.roster.check(facts.uid, facts.fqdn)
-
-    def _data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
-        section = base.get(PLUGIN)
-        metadata = section.get("metadata") if isinstance(section, dict) else None
-        entries = metadata.get("data_sources", []) if isinstance(metadata, dict) else []
-        if not isinstance(entries, list):
-            raise SettingsError(
-                f"{PLUGIN}.metadata.data_sources is {type(entries).__name__}, not a list",
-                way_out="correct the plugin's settings",
-            )
-        return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
-
-    def _told(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
-        """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
-        facts = facts_of(layout, base)
-        names = tuple(source.name for source in self._data_sources(layout, facts.scope))
-        return facts, self._levels(facts.scope), names
-
-    def _levels(self, facts: Mapping[str, Json]) -> LevelPath:
-        path = []
-        for name, template in self.options.levels:
-            try:
-                path.append((name, expand(parse(template), facts)))
-            except ValueError as error:
-                raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
-        return tuple(path)
-
     def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
@@ -257,7 +214,7 @@ class Examiner:
             plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
         change = None
         if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
-            change = self._change(subject, stored, before_digest, decision)
+            change = change_of(subject, stored, before_digest, decision, self.masker)
             if ordered:
                 change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, self.masker))
             if document is not None:
@@ -266,31 +223,6 @@ class Examiner:
         else:
             plan.unchanged.append(name)
         return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
-
-    def _change(self, subject: Subject, stored: StoredNode, before_digest: str, decision: Decision) -> DocumentChange:
-        name, meant = subject.data_source, decision.meant
-        upload: tuple[Change, ...] = ()
-        written: tuple[Change, ...] = ()
-        if before_digest != meant.digest:
-            upload = changes(stored.values(name), meant.values, self.masker)
-        if decision.write is not Write.NONE:
-            found = {} if subject.document is None else subject.document.values
-            written = changes(found, decision.target, self.masker)
-        return DocumentChange(
-            data_source=name,
-            path=subject.path,
-            first=before_digest == EMPTY_DIGEST,
-            upload=upload,
-            write=decision.write,
-            written=written,
-            digests=Digests(
-                file=None if subject.file is None else subject.file.sha256,
-                stored=before_digest,
-                effective_before=stored.effective_digest(name),
-                values=meant.digest,
-                target=decision.effective_digest,
-            ),
-        )
 
     def _gate(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from configdb_sync.errors import PlanChangedError
+from configdb_sync.errors import PlanChangedError, UnsafeError
 from configdb_sync.sync.plan import NodePlan, Plan
 from configdb_sync.sync.safety import UnsafeChange
 
@@ -43,3 +43,17 @@ def expected(plan: Plan, digest: str, allowed: Collection[UnsafeChange]) -> Expe
 
 def _intents(plan: NodePlan, let_through: Collection[tuple[str, str]]) -> frozenset[Intent]:
     return frozenset(change.intent for change in plan.changes if (plan.node, change.data_source) not in let_through)
+
+
+def let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:
+    """Return the plan's unsafe changes if the digest names just these, else raise ``UnsafeError`` (``--force``)."""
+    if plan.unsafe_digest != digest:
+        raise UnsafeError(
+            f"the unsafe changes are not those of digest {digest[:40]}; nothing was done"
+            if plan.unsafe
+            else f"nothing is withheld now, so there is nothing that digest {digest[:40]} could let through",
+            way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
+            if plan.unsafe
+            else "run without --force",
+        )
+    return frozenset(plan.unsafe)

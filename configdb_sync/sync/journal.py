@@ -185,15 +185,12 @@ class Journal:
             connection.execute(sa.delete(OPEN_PROBLEMS).where(self._here(), OPEN_PROBLEMS.c.node.in_(gone)))
 
     def _prune(self, connection: Connection, keep: int) -> None:
-        here = RUNS.c.environment == self._about.environment
-        newest = sa.select(RUNS.c.started).where(here).order_by(RUNS.c.started.desc())
-        oldest = connection.execute(newest.limit(1).offset(keep - 1)).scalar()
-        if oldest is None:
-            return
-        old = sa.select(RUNS.c.identity).where(here, RUNS.c.started < oldest)
-        for table in (RUN_NODES, RUN_REPORTS):
-            connection.execute(sa.delete(table).where(table.c.run.in_(old)))
-        connection.execute(sa.delete(RUNS).where(here, RUNS.c.started < oldest))
+        # The clock may have been put back: what was just written is never old.
+        others = sa.and_(RUNS.c.environment == self._about.environment, RUNS.c.identity != self._about.identity)
+        newest = sa.select(RUNS.c.identity).where(others).order_by(RUNS.c.started.desc(), RUNS.c.identity)
+        old = newest.offset(keep - 1)
+        for table, run in ((RUN_NODES, RUN_NODES.c.run), (RUN_REPORTS, RUN_REPORTS.c.run), (RUNS, RUNS.c.identity)):
+            connection.execute(sa.delete(table).where(run.in_(old)))
 
     def _here(self) -> sa.ColumnElement[bool]:
         about = self._about

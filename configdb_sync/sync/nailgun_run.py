@@ -22,6 +22,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.carry_out import Executor, NodeTask
+from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
 from configdb_sync.sync.digests import FROM_NAILGUN, from_json
 from configdb_sync.sync.doubts import ambiguous
@@ -53,7 +54,7 @@ class NailgunExaminer(Examiner):
             facts = facts_of(Layout.FUEL9, {FILE: whole.values})
             if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
                 return None
-            levels = self._levels(facts.scope)
+            levels = self.who.levels(facts.scope)
             had = _Had(StoredNode(self.client, self.catalog, self.options.environment, levels))
             own, shared = placed(whole.values, self._common, had.of(_NODE), had.of(_CLUSTER))
             files = {path: as_file(path, part) for path, part in (("node.yaml", own), ("cluster.yaml", shared))}
@@ -87,7 +88,7 @@ class NailgunExaminer(Examiner):
         change = None
         before_digest = stored.values_digest(name)
         if before_digest != meant.digest:
-            change = self._change(subject, stored, before_digest, decision)
+            change = change_of(subject, stored, before_digest, decision, self.masker)
             self._gate(plan, change, document, stored, decision)
             plan.changes.append(change)
         else:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from configdb_sync.errors import SettingsError
+from configdb_sync.hiera.declared import check_entries
+from configdb_sync.hiera.placeholders import parse
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.stage import Stage
 
@@ -33,3 +36,12 @@ class RunOptions:
     allowed_unsafe: str | None = None
     plan_digest: str | None = None
     stage: Stage | None = None
+
+    def check(self) -> None:
+        """Raise ``SettingsError`` for what is wrong whatever the nodes are: each of them would say so else."""
+        check_entries(self.data_sources)
+        for name, template in self.levels:
+            try:
+                parse(template)
+            except ValueError as error:
+                raise SettingsError(f"levels: {name}={template} can't be read: {error}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
 from configdb_sync.sync.records import Record
@@ -19,6 +21,23 @@ def recall(own: Record | None, subject: Subject, stored: StoredNode) -> Record |
     values = stored.values(subject.data_source) if digests.hidden else {}
     found = recovered(digests, file, values, None if subject.file is None else subject.file.sha256)
     return found if own is None else reconciled(own, digests, found, file)
+
+
+def doubted(subject: Subject, stored: StoredNode, *, restored: bool) -> Subject:
+    """Return the subject of a node whose records a backup brought back (``restored``).
+
+    In a file that isn't as its record says, what is new may be the node's word or an override that was written after
+    the backup: all its keys are left to be settled by their leaves. So they are where there is no record.
+    """
+    record, document = subject.record, subject.document
+    if not restored or document is None or subject.file is None:
+        return subject
+    if record is None:
+        return replace(subject, strange=True)
+    if not record.restored or subject.file.sha256 in record.files:
+        return subject
+    keys = dict.fromkeys([*document.values, *stored.values(subject.data_source)])
+    return replace(subject, record=replace(record, unsettled=tuple(keys)))
 
 
 def changed_by_others(stored: str, meant: str, record: Record) -> bool:

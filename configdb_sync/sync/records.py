@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
-from configdb_sync.sync.tables import NODES, QUIET, RECORDS
+from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS
 
 SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0004", table="sync_schema")
 
@@ -32,6 +32,7 @@ class Record:
     may have (None: no file): one, or two while a write is unconfirmed. ``kept`` is the node's own text of what
     we replaced (``HieraDocument.rewritten``), ``marks`` the types that JSON lacks in it. ``created``: the file
     is there for an override alone. ``unsettled`` are the keys that were ambiguous: they are judged anew each time.
+    ``restored``: it comes from a backup, and what happened to the file since isn't known.
     """
 
     values: str
@@ -41,6 +42,7 @@ class Record:
     marks: Mapping[str, Json] = field(default_factory=dict, repr=False)
     created: bool = False
     unsettled: tuple[str, ...] = ()
+    restored: bool = False
 
 
 def encode(record: Record) -> bytes:
@@ -56,6 +58,7 @@ def encode(record: Record) -> bytes:
         "marks": dict(record.marks),
         "created": record.created,
         "unsettled": list(record.unsettled),
+        **({"restored": True} if record.restored else {}),
     }
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode("ascii"))
 
@@ -74,6 +77,7 @@ def decode(body: bytes) -> Record:
         marks=found["marks"],
         created=found["created"],
         unsettled=tuple(found["unsettled"]),
+        restored=found.get("restored", False),
     )
 
 
@@ -190,6 +194,21 @@ class Records:
 def open_records(url: str) -> Database:
     """Return the product's own database, its tables up to date; ``StateError`` if it can't be used."""
     return opened(url, SCHEMA, what="the product's own database")
+
+
+def distrust(database: Database) -> None:
+    """Mark all that a backup brought back: its records may be older than the nodes' files. No run is at work in it."""
+
+    def work(connection: sa.Connection) -> None:
+        for row in connection.execute(sa.select(RECORDS)).mappings().all():
+            keys = ("place", "environment", "node", "data_source")
+            here = sa.and_(*(RECORDS.c[name] == row[name] for name in keys))
+            body = encode(replace(decode(row["body"]), restored=True))
+            connection.execute(sa.update(RECORDS).where(here).values(body=body))
+        connection.execute(sa.delete(QUIET))
+        connection.execute(sa.delete(LEASES))
+
+    database.write(work)
 
 
 def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.database import Database
-from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError, UnsafeError
+from configdb_sync.errors import NodeError, ProductError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeRead, Nodes
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.examine import Examiner
-from configdb_sync.sync.expected import Expected, expected
+from configdb_sync.sync.expected import Expected, expected, let_through
 from configdb_sync.sync.health import Health
+from configdb_sync.sync.listeners import NoLog, Progress, RunLog
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orphans import Orphan, orphans
 from configdb_sync.sync.owners import NoOwners, Owners
@@ -31,39 +30,7 @@ from configdb_sync.sync.records import Records
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.tally import Tally
-
-T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Is told how a run gets on."""
-
-    def begins(self, nodes: int) -> None:
-        """Take note that work on so many nodes begins."""
-
-    def node_done(self, node: str, problems: int) -> None:
-        """Take note that a node was worked on."""
-
-
-class RunLog(Protocol):
-    """Is told what is done, durably, and knows what earlier runs did."""
-
-    def order(self, identities: Sequence[str]) -> list[str]:
-        """Return the nodes in the order in which to work."""
-
-    def node_done(self, report: NodeReport) -> None:
-        """Take note of what was done with a node."""
-
-
-class NoLog:
-    """Remembers nothing."""
-
-    def order(self, identities: Sequence[str]) -> list[str]:
-        """Return the nodes as they are."""
-        return list(identities)
-
-    def node_done(self, report: NodeReport) -> None:
-        """Forget it."""
+from configdb_sync.sync.turns import each
 
 
 @dataclass(frozen=True)
@@ -104,7 +71,7 @@ class Run:
             found = examiner.examine(read)
             return None if found is None else found.plan
 
-        for identity, outcome in self._each(identities, planned, self._pace):
+        for identity, outcome in each(self.nodes, identities, planned, self._pace, self.options.parallel):
             if isinstance(outcome, ProductError):
                 raise outcome
             self._note(identity, outcome)
@@ -148,7 +115,7 @@ class Run:
                 wanted.check(found.plan)
             return executor.carry_out(found)
 
-        for identity, outcome in self._each(identities, work, pace):
+        for identity, outcome in each(self.nodes, identities, work, pace, self.options.parallel):
             if isinstance(outcome, ProductError):
                 tally.stop(outcome)
                 continue
@@ -178,7 +145,7 @@ class Run:
         plan = self.plan()
         allowed = approved
         if options.allowed_unsafe is not None:
-            allowed |= _let_through(plan, options.allowed_unsafe)
+            allowed |= let_through(plan, options.allowed_unsafe)
         if options.plan_digest is None:
             return allowed, None
         return allowed, expected(plan, options.plan_digest, allowed)
@@ -208,73 +175,3 @@ class Run:
                     name,
                     NodeError("there is no such node", node=name, way_out="give ids or FQDNs of nodes that are there"),
                 )
-
-    def _each(
-        self, identities: list[str], work: Callable[[NodeRead | NodeError], T], pace: Pace
-    ) -> Iterator[tuple[str, T | ProductError]]:
-        """Do ``work`` on every node, some at once and few in memory; yield each outcome as it comes.
-
-        An error that ``work`` raises is yielded, and no further node is begun; so is the end of the time.
-        """
-        running: dict[Future[T], str] = {}
-
-        def paced(read: NodeRead | NodeError) -> T:
-            with pace.step("node"):
-                return work(read)
-
-        with ThreadPoolExecutor(self.options.parallel, thread_name_prefix="node") as pool:
-            for read in self._in_time(identities, pace):
-                if isinstance(read, (OutOfTimeError, BusyError)):
-                    yield "", read
-                    break
-                identity = (read.node or "") if isinstance(read, NodeError) else read.identity
-                running[pool.submit(paced, read)] = identity
-                stop = False
-                if len(running) > self.options.parallel:
-                    for name, outcome in _finished(running):
-                        stop = stop or isinstance(outcome, ProductError)
-                        yield name, outcome
-                if stop:
-                    break
-            while running:
-                yield from _finished(running)
-
-    def _in_time(
-        self, identities: list[str], pace: Pace
-    ) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
-        """Yield what is read of each node, or at last why no further one is."""
-        reads = iter(self.nodes.read(identities))
-        for _ in identities:
-            try:
-                pace.check("node")
-            except (OutOfTimeError, BusyError) as error:
-                yield error
-                return
-            found = next(reads, None)
-            if found is None:
-                return
-            yield found
-
-
-def _let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:
-    if plan.unsafe_digest != digest:
-        raise UnsafeError(
-            f"the unsafe changes are not those of digest {digest[:40]}; nothing was done"
-            if plan.unsafe
-            else f"nothing is withheld now, so there is nothing that digest {digest[:40]} could let through",
-            way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
-            if plan.unsafe
-            else "run without --force",
-        )
-    return frozenset(plan.unsafe)
-
-
-def _finished(running: dict[Future[T], str]) -> Iterator[tuple[str, T | ProductError]]:
-    done, _ = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        identity = running.pop(future)
-        error = future.exception()
-        if isinstance(error, ProductError):
-            yield identity, error
-        else:
-            yield identity, future.result()

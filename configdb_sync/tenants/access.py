@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.policies import METRICS_ROLE
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 
@@ -20,25 +21,28 @@ class Access(Protocol):
 
 @dataclass(frozen=True)
 class OpenAccess:
-    """Anyone, as an operator: on loopback where the user asked for it."""
+    """Anyone, as an operator (by ``role``): on loopback where the user asked for it."""
+
+    role: str = "admin"
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
         """Return an operator without a name."""
         del environ, place
-        return Caller("anonymous", admin=True)
+        return Caller("anonymous", admin=True, roles=frozenset({self.role}))
 
 
 @dataclass(frozen=True)
 class TokenAccess:
-    """Whoever has the one token is an operator."""
+    """Whoever has the one token is an operator (by ``role``)."""
 
     token: str = field(repr=False)
+    role: str = "admin"
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
         """Return the operator."""
         del place
         _check(environ, self.token)
-        return Caller("token", admin=True)
+        return Caller("token", admin=True, roles=frozenset({self.role}))
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,38 @@ class TenantTokenAccess:
         return Caller("token", admin=False, tenant=place.tenant)
 
 
-def _check(environ: Environ, token: str) -> None:
+@dataclass(frozen=True)
+class MetricsAccess:
+    """As ``others``, and whoever has the metrics' token is let in to read these alone."""
+
+    others: Access
+    token: str = field(repr=False)
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return who calls."""
+        if place is None and _given(environ) is not None:
+            try:
+                _check(environ, self.token)
+                return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
+            except TenantRefusal:
+                pass
+        return self.others.caller(environ, place)
+
+
+def _given(environ: Environ) -> str | None:
     given = environ.get("HTTP_X_AUTH_TOKEN")
     scheme, _, bearer = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
     if given is None and scheme.lower() == "bearer":
         given = bearer.strip()
-    if not given:
+    return None if not given else str(given)
+
+
+def _check(environ: Environ, token: str) -> None:
+    given = _given(environ)
+    if given is None:
         raise unauthorized("no token was given: send it as X-Auth-Token")
     # In bytes, since compare_digest takes no text beyond ASCII; the time tells nothing of the token.
-    if not hmac.compare_digest(str(given).encode("latin-1", "replace"), token.encode("utf-8")):
+    if not hmac.compare_digest(given.encode("latin-1", "replace"), token.encode("utf-8")):
         raise unauthorized("the token is not the one that is asked for here")
 
 

@@ -12,6 +12,7 @@ from configdb_sync.tenants.refusals import TenantRefusal
 
 REQUEST_ID = "X-Openstack-Request-Id"
 Headers = tuple[tuple[str, str], ...]
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -40,9 +41,14 @@ class Answer:
         return headers, () if head else (self.body,)
 
 
+def as_json(value: Any) -> bytes:
+    """Return a value as an answer's body."""
+    return _encoded(value).encode("ascii") + b"\n"
+
+
 def json_answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
     """Return a value as JSON."""
-    return Answer(status, json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n", headers)
+    return Answer(status, as_json(value), headers)
 
 
 def refused(refusal: TenantRefusal, request_id: str) -> Answer:

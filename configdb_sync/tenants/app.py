@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from configdb_sync.clock import Clock, new_run_id
+from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.limiting import Buckets
+from configdb_sync.tenants.log_lines import CURRENT, Asked
 from configdb_sync.tenants.paths import Kind, Route, route
+from configdb_sync.tenants.policies import OPERATOR, rule_of
+from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
-from configdb_sync.tenants.requests import Caller, Request, target_of
+from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.tenants.views import moment
 
@@ -62,6 +66,7 @@ _NOBODY = Caller("nobody", admin=False)
 _DOCUMENTS: dict[str, dict[str, Handler]] = {
     "audit": {"GET": resource_calls.show_audit},
     "healthz": {"GET": documents.show_health},
+    "metrics": {"GET": documents.show_metrics},
     "openapi.json": {"GET": documents.show_openapi},
     "application.wadl": {"GET": documents.show_wadl},
 }
@@ -96,13 +101,22 @@ class Application:
         context: Context,
         access: Access,
         clock: Clock,
-        new_id: Callable[[], str] = new_run_id,
+        new_id: Callable[[], str] = new_call_id,
         *,
         public: bool = False,
+        policy: Policy | None = None,
+        buckets: Buckets | None = None,
+        behind_proxy: bool = False,
     ) -> None:
-        """``public``: only reading, and only the caller's own tenant (T12)."""
+        """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
+
+        ``behind_proxy``: the client's address is what the proxy says.
+        """
         self.context = context
         self._public = public
+        self._policy = policy or Policy(clock)
+        self._buckets = buckets
+        self._behind_proxy = behind_proxy
         self._access = access
         self._clock = clock
         self._new_id = new_id
@@ -112,7 +126,12 @@ class Application:
         identity, method = self._new_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
+        CURRENT.set(Asked(identity))
+        if self._behind_proxy:
+            environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
         answer = self._answer(environ, method, identity, asked)
+        if answer.status >= 400 and method != "GET":
+            drain(environ, 2 * self.context.limits.body)
         headers, body = answer.started(identity, head=method == "HEAD")
         start_response(answer.reason, headers)
         self._note(asked, method, identity, answer, self._clock.monotonic() - began)
@@ -127,15 +146,20 @@ class Application:
             target = target_of(environ)
             found = route(target.segments)
             asked.append(found)
-            if found.kind is Kind.DOCUMENT and found.document in _OPEN:
-                caller = _NOBODY
-            else:
-                caller = self._admitted(self._access.caller(environ, found.place), found)
+            if found.place is not None:
+                _name_tenant(found.place.tenant)
+            caller = _NOBODY
+            if not (is_open := found.kind is Kind.DOCUMENT and found.document in _OPEN):
+                caller = self._access.caller(environ, found.place)
+                if self._buckets is not None:
+                    self._buckets.take(self._client(caller))
             methods = public_methods_of(found) if self._public else methods_of(found)
             handler = methods.get("GET" if method == "HEAD" else method)
             if handler is None:
                 allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
+            if not is_open:
+                caller = self._admitted(caller, found, method, target.query)
             now = self._clock.now()
             time = int(now.timestamp()) * 1_000_000 + now.microsecond
             return handler(self.context, Request(environ, method, found, target.query, caller, identity, time))
@@ -147,39 +171,62 @@ class Application:
             log.exception("%s, %s: a fault of the service's own", identity, _named(asked))
             return refused(refuse(500, "the service failed; its log tells more"), identity)
 
-    def _admitted(self, caller: Caller, asked: Route) -> Caller:
-        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+    def _client(self, caller: Caller) -> str:
+        """Return who shares a bucket: on the public endpoint a tenant's users, on the admin one a user."""
         if not self._public:
-            if not caller.admin:
-                raise refuse(403, "this endpoint is for operators")
-            return caller
-        if asked.place is None:
-            return replace(caller, admin=False)
-        tenant = asked.place.tenant
-        if caller.tenant is None:
-            found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
-            project = tenant if found is None else found.project
-            if caller.project is None or caller.project != project:
-                raise refuse(403, "this is not a tenant of the token's project")
-        return replace(caller, admin=False)
+            return caller.name
+        return f"tenant {caller.tenant}" if caller.tenant is not None else f"project {caller.project}"
+
+    def _admitted(self, caller: Caller, asked: Route, method: str = "GET", query: str | None = None) -> Caller:
+        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+        rule = rule_of(asked, method, query, public=self._public)
+        own = False
+        if asked.place is not None:
+            if caller.tenant is not None:
+                own = caller.tenant == asked.place.tenant
+            elif self._policy.asks_for_own(rule):
+                own = self._owns(caller, asked.place.tenant)
+        if not self._policy.allows(rule, caller, own=own):
+            if self._public:
+                raise refuse(403, "this is not a tenant of the token's project, or isn't allowed to it")
+            raise refuse(403, f"this endpoint is for operators: the policy's rule {rule} doesn't let this user in")
+        admin = not self._public and self._policy.allows(OPERATOR, caller, own=own)
+        return caller if caller.admin is admin else replace(caller, admin=admin)
+
+    def _owns(self, caller: Caller, tenant: str) -> bool:
+        # Compared here, not by the policy's text comparison: there no project would be the project called None.
+        if caller.project is None:
+            return False
+        found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
+        return caller.project == (tenant if found is None else found.project)
 
     def _note(self, asked: list[Route], method: str, identity: str, answer: Answer, seconds: float) -> None:
-        """Write the usage record of a request (T14): it always names the tenant that the URL names."""
+        """Count a request and write its usage record (T14): it always names the tenant that the URL names."""
+        place = asked[0].place if asked else None
+        endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
+        size = len(answer.body)
+        self.context.meter.request(endpoint, method, status=answer.status, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
-        place = asked[0].place if asked else None
         record: dict[str, Any] = {
             "time": moment(int(self._clock.now().timestamp() * 1_000_000)),
             "request_id": identity,
-            "tenant": None if place is None else place.tenant,
+            "endpoint": endpoint,
+            "tenant": tenant,
             "path": None if place is None else place.path,
             "kind": asked[0].kind.value if asked else None,
             "method": method[:20],
             "status": answer.status,
-            "bytes": len(answer.body),
+            "bytes": size,
             "seconds": round(seconds, 6),
         }
         usage.info("%s", json.dumps(record))
+
+
+def _name_tenant(tenant: str) -> None:
+    line = CURRENT.get()
+    if line is not None:
+        line.tenant = tenant
 
 
 def _named(asked: list[Route]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.tenants.metrics import Meter, NoMeter
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 
@@ -49,6 +51,10 @@ class Pull(Protocol):
 
     asks: bool
 
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """How often each driver failed or hung, by name."""
+
     def refresh(self, place: Place) -> bool:
         """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
 
@@ -57,6 +63,7 @@ class NoPull:
     """Asks nobody."""
 
     asks = False
+    failures: Mapping[str, int] = MappingProxyType({})
 
     def refresh(self, place: Place) -> bool:
         """The stored status holds."""
@@ -72,3 +79,4 @@ class Context:
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None
+    meter: Meter = field(default_factory=NoMeter)

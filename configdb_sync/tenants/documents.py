@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import sqlalchemy as sa
 
 from configdb_sync import __version__
-from configdb_sync.tenants import names
+from configdb_sync.tenants import metrics, names, schema
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.requests import Request
@@ -87,14 +87,15 @@ CALLS: dict[str, _Codes] = {
     "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}/action/move": _ACTION,
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
+    "/metrics": {"get": (200,)},
     "/openapi.json": {"get": (200,)},
     "/application.wadl": {"get": (200,)},
 }
-"""Every call and the answers that it has of its own; 400, 401, 403 and 500 are everywhere."""
+"""Every call and the answers that it has of its own; 400, 401, 403, 429 and 500 are everywhere."""
 
 _ANY = {"type": "object"}
 _ERROR = {"$ref": "#/components/schemas/Error"}
-_OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
+OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 
 
 def show_health(context: Context, request: Request) -> Answer:
@@ -102,6 +103,15 @@ def show_health(context: Context, request: Request) -> Answer:
     request.parameters()
     context.registry.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
     return json_answer({"status": "ok"})
+
+
+def show_metrics(context: Context, request: Request) -> Answer:
+    """GET /metrics: all workers' numbers, for Prometheus. On the admin endpoint alone: they name tenants."""
+    request.parameters()
+    waiting = sa.select(sa.func.count()).select_from(schema.outbox)
+    count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
+    told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
+    return Answer(200, context.meter.text(told), kind=metrics.KIND)
 
 
 def show_openapi(context: Context, request: Request) -> Answer:
@@ -130,7 +140,7 @@ def _parameters(path: str, method: str) -> list[dict[str, Any]]:
         found += [*([] if method == "put" else [_FIELDS]), _LEVEL, _MATCH, _NONE_MATCH]
     elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
         found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
-    elif method in {"get", "head"} and path not in _OPEN:
+    elif method in {"get", "head"} and path not in OPEN:
         found += [_FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
     return found
 
@@ -141,7 +151,7 @@ def openapi() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for path, methods in CALLS.items():
         for method, codes in methods.items():
-            everywhere = (400, 500) if path in _OPEN else (400, 401, 403, 500)
+            everywhere = (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
             answers: dict[str, Any] = {}
             for code in sorted({*codes, *everywhere}):
                 answers[str(code)] = {"description": str(code)}
@@ -150,7 +160,7 @@ def openapi() -> dict[str, Any]:
                         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
                     }
             operation: dict[str, Any] = {"parameters": _parameters(path, method), "responses": answers}
-            if path in _OPEN:
+            if path in OPEN:
                 operation["security"] = []
             if method == "put":
                 schema = _ANY if path.endswith("/{dataSource}") else {"$ref": "#/components/schemas/Tenant"}

@@ -11,7 +11,7 @@ _LENGTH = 40
 
 def of_parts(*parts: object) -> str:
     """Return the tag of what these parts (texts and numbers) tell apart."""
-    text = "\0".join(str(part) for part in parts)
+    text = "\0".join(map(str, parts))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 
 

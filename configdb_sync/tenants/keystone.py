@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.server.keystone import guard
+from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 
 if TYPE_CHECKING:
@@ -48,8 +49,20 @@ class KeystoneAccess:
     A token that was revoked is believed for at most ``life`` seconds. Safe for several threads.
     """
 
-    def __init__(self, cloud: Cloud, role: str | None, clock: Clock, *, name: str, life: float = 10.0) -> None:
-        """``name`` tells this instance from others. Raises ``SettingsError`` without keystonemiddleware."""
+    def __init__(
+        self,
+        cloud: Cloud,
+        role: str | None,
+        clock: Clock,
+        *,
+        name: str,
+        life: float = 10.0,
+        refusals: Buckets | None = None,
+    ) -> None:
+        """``name`` tells this instance from others; ``refusals``: how many bad tokens one address may send.
+
+        Raises ``SettingsError`` without keystonemiddleware.
+        """
         told = guard(cloud, role or "", None)
         options = {
             **told.options,
@@ -62,6 +75,7 @@ class KeystoneAccess:
         self._role = None if role is None else role.lower()
         self._clock = clock
         self._life = life
+        self._refusals = refusals
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
         self._protocol = _protocol(options)
@@ -72,11 +86,11 @@ class KeystoneAccess:
         token = environ.get("HTTP_X_AUTH_TOKEN")
         if not token or len(token) > _LONGEST:
             raise self._unauthorized("no token was given" if not token else "the token is too long")
-        verdict = self._verdict(token)
+        verdict = self._verdict(token, str(environ.get("REMOTE_ADDR") or ""))
         admin = self._role is not None and self._role in verdict.roles
-        return Caller(verdict.user, admin=admin, project=verdict.project)
+        return Caller(verdict.user, admin=admin, project=verdict.project, roles=verdict.roles)
 
-    def _verdict(self, token: str) -> Verdict:
+    def _verdict(self, token: str, address: str) -> Verdict:
         key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
         now = self._clock.now().timestamp()
         with self._lock:
@@ -84,12 +98,24 @@ class KeystoneAccess:
             if found is not None and now < min(found[0], found[1].until):
                 self._kept.move_to_end(key)
                 return found[1]
-        verdict = self._asked(token)
+        verdict = self._limited(token, address)
         with self._lock:
             self._kept[key] = (now + self._life, verdict)
             while len(self._kept) > _MOST:
                 self._kept.popitem(last=False)
         return verdict
+
+    def _limited(self, token: str, address: str) -> Verdict:
+        """Ask, unless the address has sent too many bad tokens: each costs Keystone a validation. Raises 429."""
+        if self._refusals is None:
+            return self._asked(token)
+        self._refusals.check(address)
+        try:
+            return self._asked(token)
+        except TenantRefusal as refusal:
+            if refusal.status == 401:
+                self._refusals.take(address)
+            raise
 
     def _asked(self, token: str) -> Verdict:
         seen: list[WSGIEnvironment] = []

@@ -10,11 +10,21 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select
 
+from configdb_sync.database import Database, Lookup
 from configdb_sync.tenants import schema
-from configdb_sync.tenants.rows import Holding, Resource, Tenant, holding_of, resource_of, tenant_of
+from configdb_sync.tenants.rows import (
+    Holding,
+    Resource,
+    Tenant,
+    holding_of,
+    resource_of,
+    tenant_of,
+)
 
 T = TypeVar("T")
 TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.tenants, schema.holdings, schema.resources, schema.audit
+_WIDTH = len(TENANTS.c)
+_METADATA = TENANTS.c.keys().index("metadata")
 
 
 @dataclass(frozen=True)
@@ -70,23 +80,26 @@ def environments(connection: Connection, tenant: int, marker: int | None, limit:
     return _environments([holding_of(row) for row in connection.execute(_ENVIRONMENTS, asked)], limit)
 
 
-def tenant_with_environments(connection: Connection, tenant: str, limit: int) -> tuple[Tenant | None, Page[Holding]]:
-    """Return a tenant (None if it isn't there) and the first page of what it has, by one statement."""
-    rows = connection.execute(_WITH_ENVIRONMENTS, {"tenant": tenant, "limit": limit + 1}).all()
-    if not rows:
-        return None, Page(())
-    held = [holding_of(_Prefixed(row)) for row in rows if row.held_number is not None]  # type: ignore[arg-type]
-    return tenant_of(rows[0]), _environments(held, limit)
+Values = tuple[tuple[Any, ...], ...]
+"""Rows of a tenant and, beside it in each, one of its environments; no environment is None in all places."""
 
 
-class _Prefixed:
-    """A row's columns of a holding, beside those of a tenant."""
+def tenant_rows(database: Database, tenant: str, limit: int) -> Values:
+    """Return a tenant with so many of its environments and one more, by one statement; no rows: it isn't there."""
+    return tuple(_WITH_ENVIRONMENTS.rows(database, tenant=tenant, limit=limit + 1))
 
-    def __init__(self, row: Row[Any]) -> None:
-        self._row = row
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row, f"held_{name}")
+def tenant_and_environments(rows: Values, limit: int) -> tuple[Tenant, Page[Holding]]:
+    """Return what rows say: the tenant, and the first page of its environments."""
+    first = rows[0]
+    held = [] if first[_WIDTH] is None else [holding_of(row[_WIDTH:]) for row in rows]
+    return tenant_of(first[:_WIDTH]), _environments(held, limit)
+
+
+def metadata_of(rows: Values) -> str:
+    """Return the tenant's metadata as it is stored."""
+    text: str = rows[0][_METADATA]
+    return text
 
 
 def _environments(found: list[Holding], limit: int) -> Page[Holding]:
@@ -102,8 +115,8 @@ _ENVIRONMENTS = (
     .limit(sa.bindparam("limit", type_=sa.Integer))
 )
 
-_WITH_ENVIRONMENTS = (
-    sa.select(TENANTS, *(column.label(f"held_{column.name}") for column in HOLDINGS.c))
+_WITH_ENVIRONMENTS = Lookup(
+    sa.select(TENANTS, HOLDINGS)
     .join(HOLDINGS, sa.and_(HOLDINGS.c.tenant == TENANTS.c.number, _LIVE), isouter=True)
     .where(TENANTS.c.id == sa.bindparam("tenant"))
     .order_by(HOLDINGS.c.environment)

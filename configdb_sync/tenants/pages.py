@@ -50,6 +50,8 @@ def fields_of(parameters: Mapping[str, str]) -> frozenset[str] | None:
 
 def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
     """Return 304 where If-None-Match says so. Raises ``TenantRefusal`` 412 where If-Match does, 400."""
+    if not request.conditional:
+        return None
     conditions = request.conditions()
     if not etags.matches(conditions.match, etag):
         raise refuse(412, "it isn't what If-Match names")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from configdb_sync.tenants import names
 from configdb_sync.tenants.refusals import refuse
@@ -73,6 +74,7 @@ class Route:
 DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
 
 
+@lru_cache(maxsize=1024)  # the same few are asked for again and again
 def route(segments: tuple[str, ...]) -> Route:
     """Return what decoded path segments name.
 

@@ -45,10 +45,9 @@ class Registry:
         """Return a tenant. Raises ``TenantRefusal`` 404, 410."""
         return there(self.read(lambda connection: find_tenant(connection, tenant)), tenant)
 
-    def tenant_page(self, tenant: str, limit: int) -> tuple[Tenant, listing.Page[Holding]]:
-        """Return a tenant and the first page of its environments. Raises ``TenantRefusal`` 404, 410."""
-        found, page = self.read(lambda connection: listing.tenant_with_environments(connection, tenant, limit))
-        return there(found, tenant), page
+    def tenant_rows(self, tenant: str, limit: int) -> listing.Values:
+        """See ``listing.tenant_rows``."""
+        return listing.tenant_rows(self.database, tenant, limit)
 
     def put(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 from configdb_sync.entity_tags import Tags, read_tags
 from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.targets import KEYS, Target, parameters, read_target
 
 Environ = Mapping[str, Any]
@@ -18,13 +19,14 @@ Environ = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls. ``admin``: may reach the admin calls. Otherwise ``project``: whose tenants it may read, or
-    ``tenant``: the one that it may read."""
+    """Who calls. ``admin``: is told of other tenants (what it may do, the policy says). ``project``: of its token,
+    None without one; ``tenant``: the one whose own token it has."""
 
     name: str
     admin: bool
     project: str | None = None
     tenant: str | None = None
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Request:
         """Return the query's parameters. Raises ``TenantRefusal`` 400 for others, and for one given twice."""
         return parameters(self.query, frozenset(known))
 
+    @property
+    def conditional(self) -> bool:
+        """Whether it has If-Match or If-None-Match."""
+        return "HTTP_IF_MATCH" in self.environ or "HTTP_IF_NONE_MATCH" in self.environ
+
     def conditions(self) -> Conditions:
         """Return If-Match and If-None-Match. Raises ``TenantRefusal`` 400 for malformed ones."""
         return Conditions(
@@ -67,6 +74,12 @@ def target_of(environ: Environ) -> Target:
         if key in environ:
             return read_target(environ[key])
     raise refuse(500, "this server gives no raw request target; see the documentation for those that do")
+
+
+def address_of(environ: Environ, *, behind_proxy: bool) -> str:
+    """Return the client's address; behind a proxy the one that the proxy itself added last to X-Forwarded-For."""
+    told = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip() if behind_proxy else ""
+    return told[:64] or str(environ.get("REMOTE_ADDR") or "")
 
 
 def _tags(environ: Environ, name: str, key: str) -> Tags | None:
@@ -107,6 +120,15 @@ def _read(environ: Environ, wanted: int) -> bytes:
     except (OSError, ValueError):
         raise refuse(400, "the body was cut") from None
     return b"".join(parts)
+
+
+def drain(environ: Environ, limit: int) -> None:
+    """Read what is left of a refused request's body, up to a limit: a connection that is closed on it would be reset,
+    and the client might never see the answer."""
+    told = environ.get("CONTENT_LENGTH") or ""
+    if told.isascii() and told.isdigit() and 0 < int(told) <= limit:
+        with contextlib.suppress(TenantRefusal):
+            _read(environ, int(told))
 
 
 def read_json(environ: Environ, limit: int) -> Any:

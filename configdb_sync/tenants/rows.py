@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from configdb_sync.database import Database
 from configdb_sync.tenants import etags, schema
@@ -112,53 +112,49 @@ class Resource(State):
         return etags.of_parts("data source", tenant, self.number, self.created, self.version)
 
 
-def _state(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "number": row.number,
-        "status": None if row.status is None else Status(row.status),
-        "details": row.status_details,
-        "version": row.version,
-        "tag": row.tag,
-        "created": row.created,
-        "updated": row.updated,
-    }
+def _status(stored: str | None) -> Status | None:
+    return None if stored is None else Status(stored)
 
 
-def _counts(row: Row[Any]) -> Counts:
-    return Counts(row.size, row.active, row.build, row.error)
+# Rows are read by place, in the order of the tables' columns: every request reads some, and names cost several times
+# as much.
 
 
-def tenant_of(row: Row[Any]) -> Tenant:
+def tenant_of(row: Sequence[Any]) -> Tenant:
     """Return a row of ``tenants`` as a value."""
+    number, id_, metadata, updatable, size, active, build, error, status, details, *times, deleted, purge_after = row
+    version, tag, created, updated = times
     return Tenant(
-        **_state(row),
-        id=row.id,
-        metadata={} if row.metadata == "{}" else json.loads(row.metadata),
-        updatable=bool(row.updatable),
-        counts=_counts(row),
-        deleted=row.deleted,
-        purge_after=row.purge_after,
+        number,
+        _status(status),
+        details,
+        version,
+        tag,
+        created,
+        updated,
+        id_,
+        {} if metadata == "{}" else json.loads(metadata),
+        bool(updatable),
+        Counts(size, active, build, error),
+        deleted,
+        purge_after,
     )
 
 
-def holding_of(row: Row[Any]) -> Holding:
+def holding_of(row: Sequence[Any]) -> Holding:
     """Return a row of ``tenant_holdings`` as a value."""
-    return Holding(
-        **_state(row), tenant=row.tenant, environment=row.environment, home=bool(row.home), counts=_counts(row)
-    )
+    number, tenant, environment, home, size, active, build, error, status, details, *times = row
+    version, tag, created, updated = times
+    state = (number, _status(status), details, version, tag, created, updated)
+    return Holding(*state, tenant, environment, bool(home), Counts(size, active, build, error))
 
 
-def resource_of(row: Row[Any]) -> Resource:
+def resource_of(row: Sequence[Any]) -> Resource:
     """Return a row of ``tenant_resources`` as a value."""
-    return Resource(
-        **_state(row),
-        holding=row.holding,
-        environment=row.environment,
-        name=row.name,
-        definition=row.definition,
-        entered=row.entered,
-        run=row.run,
-    )
+    number, holding, environment, name, definition, entered, run, status, details, *times = row
+    version, tag, created, updated = times
+    state = (number, _status(status), details, version, tag, created, updated)
+    return Resource(*state, holding, environment, name, definition, entered, run)
 
 
 def find_tenant(connection: Connection, tenant: str) -> Tenant | None:

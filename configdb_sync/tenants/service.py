@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
-import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +17,15 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
+from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
 from configdb_sync.tenants.following import Connected, Following
+from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.policy import Policy
+from configdb_sync.tenants.probing import probe
 from configdb_sync.tenants.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,15 +33,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROBE = "/v1.0/%2F"
 _BOOT_ERROR = 3
 """gunicorn stops as a whole when a worker ends with this code."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """All that a server process needs to be told. ``connect`` gives a client of ConfigDB and ``pull`` the status
-    drivers, in each process."""
+    """All that a server process needs to be told. ``connect`` gives a client of ConfigDB, ``pull`` the status
+    drivers and ``policy`` the rules, in each process. ``rate``, ``admin_rate``: requests a second of one client at
+    each endpoint, 0 for no limit; ``metrics_tenants``: how many tenants have metrics of their own."""
 
     admin: Listen
     access: Callable[[], Access]
@@ -53,6 +55,11 @@ class Service:
     usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
+    policy: Callable[[], Policy] = lambda: Policy(SystemClock())
+    rate: float = 0.0
+    admin_rate: float = 0.0
+    metrics_tenants: int = 100
+    log_formatter: logging.Formatter | None = None
 
 
 def check(service: Service) -> None:
@@ -79,6 +86,11 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
         write_usage(service.usage_log)
     open_registry(service.database_url, connections=1).close()  # connections don't outlive a fork
 
+    with metrics.folder() as numbers:
+        _serve(service, announce, numbers)
+
+
+def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Path) -> None:
     def make(ports: list[int]) -> tuple[Any, Any]:
         if service.usage_log is not None:
             write_usage(service.usage_log)
@@ -90,10 +102,28 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
             client = Connected(service.connect)
             following = Following(registry, client, SystemClock())
             context = Context(registry, service.limits, following, service.pull(registry, client), client)
-        admin = Application(context, service.access(), SystemClock())
+        pull = context.pull
+        context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: pull.failures))
+        clock, proxy, policy = SystemClock(), service.transport.behind_proxy, service.policy()
+        admin = Application(
+            context,
+            service.access(),
+            clock,
+            policy=policy,
+            buckets=buckets(clock, service.admin_rate),
+            behind_proxy=proxy,
+        )
         if service.public is None or service.public_access is None:
             return admin, admin
-        public = Application(context, service.public_access(), SystemClock(), public=True)
+        public = Application(
+            context,
+            service.public_access(),
+            clock,
+            public=True,
+            policy=policy,
+            buckets=buckets(clock, service.rate),
+            behind_proxy=proxy,
+        )
         return admin, Endpoints(ports[1], admin, public)
 
     def started(age: int, ports: list[int]) -> None:
@@ -105,7 +135,7 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
         threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
     listens = [service.admin] if service.public is None else [service.admin, service.public]
-    Gunicorn("tenants", listens, service.transport, make, started=started).run()
+    Gunicorn("tenants", listens, service.transport, make, started=started, formatter=service.log_formatter).run()
 
 
 def write_usage(path: Path) -> None:
@@ -145,7 +175,7 @@ def _check_itself(
     fault = None
     for listen, port in places:
         try:
-            fault = fault or probe(listen.host, port, tls=transport.certificate is not None)
+            fault = fault or probe(listen.host, port, tls=transport.certificate is not None, whole=False)
         except OSError as error:
             fault = f"it doesn't answer: {error}"
     if fault is None:
@@ -154,25 +184,3 @@ def _check_itself(
     log.error("the service can't be reached as it must: %s", fault)
     sys.stderr.flush()
     os._exit(_BOOT_ERROR)
-
-
-def probe(host: str, port: int, *, tls: bool, timeout: float = 10.0) -> str | None:
-    """Return what is wrong with the way to a service, None if raw request targets arrive.
-
-    Raises ``OSError`` if it can't be reached.
-    """
-    with socket.create_connection((host, port), timeout) as plain:
-        connection: socket.socket = plain
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE  # nothing secret is sent: only whether it answers as it must
-            connection = context.wrap_socket(plain)
-        connection.sendall(f"GET {PROBE} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        answer = b""
-        while len(answer) < 65536 and (part := connection.recv(65536)):
-            answer += part
-    if answer.startswith(b"HTTP/1.1 400 ") and b'"request_id"' in answer:
-        return None
-    line = answer.partition(b"\r\n")[0].decode("latin-1")[:80]
-    return f"GET {PROBE} was answered with {line!r}, not with the service's own 400: a server or proxy decodes it"

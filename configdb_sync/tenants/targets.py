@@ -41,7 +41,9 @@ def read_target(raw: str) -> Target:
         raw = raw[absolute.end() :]
         raw = raw if raw.startswith("/") else f"/{raw}"
     path, mark, query = raw.partition("?")
-    return Target(tuple(decoded(part, "the path") for part in path[1:].split("/")), query if mark else None)
+    parts = path[1:].split("/")
+    segments = tuple([decoded(part, "the path") for part in parts] if "%" in path else parts)
+    return Target(segments, query if mark else None)
 
 
 def decoded(text: str, where: str, *, slash: bool = False) -> str:
@@ -65,7 +67,9 @@ def decoded(text: str, where: str, *, slash: bool = False) -> str:
 def parameters(query: str | None, known: frozenset[str]) -> dict[str, str]:
     """Return the query's parameters by name. Raises ``TenantRefusal`` 400 for one unknown or given twice."""
     found: dict[str, str] = {}
-    for part in (query or "").split("&"):
+    if not query:
+        return found
+    for part in query.split("&"):
         if not part:
             continue
         name, _, value = part.partition("=")
@@ -78,6 +82,7 @@ def parameters(query: str | None, known: frozenset[str]) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=1024)  # one answer names its tenant several times
 def encoded(text: str) -> str:
     """Return a text as one path segment or query value. Dots alone are encoded too, since clients collapse them."""
     if text in {".", ".."}:

@@ -9,6 +9,7 @@ from configdb_sync.tenants.metadata import read_body
 from configdb_sync.tenants.pages import fields_of, limit_of, unchanged
 from configdb_sync.tenants.requests import Request, read_json, refuse_body
 from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.showing import shown
 
 
 def change_of(request: Request) -> Change:
@@ -24,15 +25,18 @@ def show_tenant(context: Context, request: Request) -> Answer:
     fresh = True
     if context.pull.asks and (fields is None or fields & views.STATUS_FIELDS):
         fresh = context.pull.refresh(request.place)
-    tenant, held = context.registry.tenant_page(request.place.tenant, limit)
-    headers = views.state_headers(tenant.id, tenant, tenant.etag, tenant.counts.size)
-    answer = unchanged(request, tenant.etag, headers)
+    name = request.place.tenant
+    found = shown(context.registry.tenant_rows(name, limit), name, limit)
+    answer = unchanged(request, found.etag, found.headers)
     if answer is not None:
         return answer
     if request.method == "HEAD":
-        return Answer(204, headers=headers)
-    view = views.tenant_view(tenant, held, limit)
-    return json_answer(views.chosen(view, fields), 200 if fresh else 203, headers)
+        return Answer(204, headers=found.headers)
+    status = 200 if fresh else 203
+    if fields is None:
+        return Answer(status, found.body, found.headers)
+    view = views.tenant_view(found.tenant, found.page, limit)
+    return json_answer(views.chosen(view, fields), status, found.headers)
 
 
 def put_tenant(context: Context, request: Request) -> Answer:

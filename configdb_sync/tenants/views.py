@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import datetime, timedelta
 from typing import Any
+from wsgiref.handlers import format_date_time
 
 from configdb_sync.tenants.answers import Headers
 from configdb_sync.tenants.listing import Entry, Page
@@ -13,13 +13,13 @@ from configdb_sync.tenants.paths import VERSION, Place
 from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
 from configdb_sync.tenants.targets import encoded
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
 STATUS_FIELDS = frozenset({"status", "status_details"})
 
 
 def moment(time: int) -> str:
     """Return microseconds since 1970 as ISO 8601 in UTC."""
-    return f"{(_EPOCH + timedelta(microseconds=time)).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return (_EPOCH + timedelta(microseconds=time)).isoformat(timespec="microseconds") + "Z"
 
 
 def _state(state: State) -> dict[str, Any]:
@@ -53,10 +53,9 @@ def tenant_view(tenant: Tenant, page: Page[Holding], limit: int) -> dict[str, An
 
 def environments_view(tenant: str, page: Page[Holding], limit: int) -> dict[str, Any]:
     """Return a page of a tenant's top-level resources."""
-    base = f"{Place(tenant).url}/environments"
     return {
         "resources": [environment_item(tenant, holding) for holding in page.items],
-        "resources_next": _next(base, page.marker, limit),
+        "resources_next": page.marker and _next(f"{Place(tenant).url}/environments", page.marker, limit),
     }
 
 
@@ -147,7 +146,7 @@ def state_headers(tenant: str, state: State, etag: str, count: int | None = None
     """Return the metadata headers that GET and HEAD have alike (T3)."""
     headers = [
         ("ETag", f'"{etag}"'),
-        ("Last-Modified", format_datetime(_EPOCH + timedelta(microseconds=state.updated), usegmt=True)),
+        ("Last-Modified", format_date_time(state.updated // 1_000_000)),
         ("X-Tenant-Id", encoded(tenant)),
         ("X-Resource-Status", "null" if state.status is None else state.status.shown),
         ("Cache-Control", "no-cache"),

@@ -18,10 +18,10 @@ import run_tests
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("rpm", "rpmbuild", "createrepo_c", "dpkg-scanpackages")
-FOLDERS = ("configdb_sync", "deployment_scripts", "repositories", "docs")
+FOLDERS = ("configdb_sync", "deployment_scripts", "services", "repositories", "docs")
 FILES = (
     *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml"),
-    *("pre_build_hook", "post_install.sh", "uninstall.sh"),
+    *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh"),
     *("requirements.txt", "LICENSE", "README.md", "CHANGELOG.md"),
 )
 # What the hook is made of.

@@ -107,16 +107,22 @@ def libraries(top: Path, version: str, cache: Path) -> None:
     """Unpack the wheels of ``requirements.txt`` for Python ``version``; what is the same for all goes to ``common``."""
     tag = f"cp{version.replace('.', '')}"
     folder = cache / "plugin" / tag
-    lock = ROOT / "requirements.txt"
-    stamp = folder / "stamp"
-    if not stamp.exists() or stamp.read_text() != _sha256(lock):
+    whole = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    # What some Pythons need alone, such as a module that newer ones have no more, the others must not see.
+    conditional = {name.replace("-", "_") for name in re.findall(r"^([\w.-]+)==\S+ *;", whole, flags=re.MULTILINE)}
+    lock = locked_for(whole, version)
+    kept = folder / "requirements.txt"
+    if not kept.exists() or kept.read_text(encoding="utf-8") != lock:
         shutil.rmtree(folder, ignore_errors=True)
-        _download(lock, version, tag, folder)
-        stamp.write_text(_sha256(lock))
+        folder.mkdir(parents=True)
+        new = kept.with_name("wanted.txt")
+        new.write_text(lock, encoding="utf-8")
+        _download(new, version, tag, folder)
+        new.rename(kept)
     (top / "vendor" / tag).mkdir(parents=True)
     for wheel in sorted(folder.glob("*.whl")):
-        common = wheel.name.endswith("-none-any.whl")
         name = wheel.name.split("-")[0]
+        common = wheel.name.endswith("-none-any.whl") and name not in conditional
         if name in NOT_TAKEN:
             continue
         target = top / "vendor" / ("common" if common else tag)
@@ -170,6 +176,25 @@ def _fetched(address: str, wanted: str, cache: Path) -> Path:
         raise BuildError(f"what {address} gives doesn't have the sha256 of CONFIGDB_SYNC_RUNTIME_SHA256")
     new.rename(kept)
     return kept
+
+
+def locked_for(lock: str, version: str) -> str:
+    """Return the lines of a lock file that hold for Python ``version``, without their conditions.
+
+    pip would go by the Python that it runs in, whatever ``--python-version`` says.
+    """
+    from pip._vendor.packaging.markers import Marker
+
+    # A requirement and the lines with its hashes, which end in a backslash but for the last.
+    entries = re.split(r"(?<!\\)\n", lock)
+    found = []
+    for entry in entries:
+        condition = re.match(r"([^#;\\\n]+?) *; *([^\\\n]+?)(?= *\\?(?:\n|$))", entry)
+        if condition is None:
+            found.append(entry)
+        elif Marker(condition[2]).evaluate({"python_version": version, "python_full_version": f"{version}.99"}):
+            found.append(condition[1] + entry[condition.end() :])
+    return "\n".join(found)
 
 
 def _download(lock: Path, version: str, tag: str, folder: Path) -> None:

@@ -28,6 +28,8 @@ def test_with_nothing_set_what_is_used_works(product: Product) -> None:
         "Keystone": "unused",
         "ConfigDB": "ok",
         "Nailgun": "unused",
+        "broker": "unused",
+        "nodes": "unused",
     }
 
 
@@ -72,7 +74,15 @@ def test_each_failure_is_said_with_the_way_out_and_the_others_are_tried(
     assert "ok    ConfigDB" in result.out
     assert "FAIL  Nailgun" in result.out
     assert "--nailgun" in result.out
-    assert "2 of 5 failed." in result.out
+    assert "2 of 7 failed." in result.out
+
+
+def test_keystone_that_nothing_asks_is_not_asked(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin always names the master's Keystone, and an embedded ConfigDB needs no user."""
+    monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
+    assert peers(product)["Keystone"][0] == "unused"
+    found = peers(product, "--configdb", "catalog", code=Exit.USAGE)
+    assert found["Keystone"] == ("failed", "the login to Keystone lacks username and password")
 
 
 def test_an_environment_is_looked_for_at_the_peers(product: Product, tmp_path: Path) -> None:

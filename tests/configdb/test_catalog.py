@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 import responses
+from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
+from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import AccessError, MissingError, SettingsError, UnavailableError, UnexpectedAnswerError
 from tests.configdb.support import surroundings
 
@@ -120,9 +123,39 @@ def test_what_keystone_says_is_told_apart(peer: responses.RequestsMock) -> None:
         assert "CANARY" not in f"{caught.value!r}{caught.value}"
 
 
-def test_keystone_is_away() -> None:
-    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1/v3 can't be reached"):
-        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": "http://127.0.0.1:1/v3"})
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v3", "http://127.0.0.1:1"])
+def test_keystone_is_away(url: str) -> None:
+    """Without a version in the address it fails where the versions are asked for."""
+    with pytest.raises(UnavailableError, match=f"{url} can't be reached"):
+        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": url})
+
+
+def test_a_keystone_that_never_ends_its_answer_is_given_up(dripping: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(UnavailableError, match="can't be reached or fails"):
+        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": dripping}, limits=Limits(read=5, total=1))
+    assert time.monotonic() - began < 30
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    """The address of a server that sends a byte now and then, for ever."""
+    end = threading.Event()
+
+    def drip(environ: object, start: object) -> Iterator[bytes]:
+        start("200 OK", [("Content-Type", "application/json")])  # type: ignore[operator]
+        while not end.wait(0.2):
+            yield b" "
+
+    server = make_server("127.0.0.1", 0, drip, threaded=True)
+    server.log = lambda *_: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v3"
+    end.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 def test_logins_that_are_none() -> None:

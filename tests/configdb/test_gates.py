@@ -14,7 +14,7 @@ def test_the_first_goes_alone_and_the_others_together() -> None:
     inside: list[int] = []
     most: list[int] = []
     first = threading.Event()
-    together = threading.Barrier(3, timeout=5)
+    together = threading.Barrier(3, timeout=60)
 
     def go(number: int) -> None:
         with gates.through("node"):

@@ -15,19 +15,9 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.server import access, app
 from configdb_sync.errors import AccessError, MissingError
 from tests.configdb.support import NODE
-from tests.peers import keystone
 from tests.peers.keystone import Keystone
 
-pytestmark = pytest.mark.long
-
 LIFE = 4
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
-    """A Keystone whose tokens live a few seconds."""
-    with keystone.running(tmp_path_factory.mktemp("keystone"), expiration=LIFE) as found:
-        yield found
 
 
 @contextlib.contextmanager
@@ -55,50 +45,53 @@ def configdb(database: Path, valid: Callable[[str], bool]) -> Iterator[tuple[str
         application.close()
 
 
-def test_a_run_outlives_its_tokens(peer: Keystone, tmp_path: Path) -> None:
+def test_a_run_outlives_its_tokens(keystone: Keystone, tmp_path: Path) -> None:
     """S06: tokens that live seconds, and one that is taken back in the middle."""
-    with configdb(tmp_path / "x.sqlite", peer.valid) as (url, seen):
-        with pytest.raises(MissingError, match="no public endpoint of type config"):
-            connect("catalog", environ=peer.environ)
-        peer.add_endpoint(url)
-        with connect("catalog", environ=peer.environ) as client:
+    pause = threading.Event()
+    with keystone.forgetful(LIFE) as short, configdb(tmp_path / "x.sqlite", keystone.valid) as (url, seen):
+        with pytest.raises(MissingError, match="no public endpoint of type config in region Outliving"):
+            connect("catalog", environ=short.environ, region="Outliving")
+        keystone.add_endpoint(url, region="Outliving")
+        with connect("catalog", environ=short.environ, region="Outliving") as client:
             assert client.base == url
             component = client.create_component("c", ["globals"])
             client.create_environment(5, [component.id], ["nodes"])
             number = component.definitions[0].id
-            pause = threading.Event()
-            for count in range(6):
+            count = 0
+            while len(set(seen)) < 3:
+                count += 1
+                assert count < 60
                 client.put_values(5, NODE, number, {"count": count})
                 pause.wait(LIFE / 4)
-            assert client.values(5, NODE, number) == {"count": 5}
-            peer.revoke(seen[-1])
-            client.put_values(5, NODE, number, {"count": 6})
-            assert client.effective(5, NODE, number) == {"count": 6}
-        assert len(set(seen)) > 2
+            assert client.values(5, NODE, number) == {"count": count}
+            keystone.revoke(client_token := seen[-1])
+            client.put_values(5, NODE, number, {"count": 0})
+            assert client.effective(5, NODE, number) == {"count": 0}
+            assert seen[-1] != client_token
 
 
-def test_a_token_that_is_never_taken_ends_it(peer: Keystone, tmp_path: Path) -> None:
+def test_a_token_that_is_refused_for_ever_ends_it(keystone: Keystone, tmp_path: Path) -> None:
     """S06: one login more, one call more, then an end."""
     with configdb(tmp_path / "x.sqlite", lambda _: False) as (url, seen):
-        peer.add_endpoint(url, region="RegionRefused")
-        with connect("catalog", environ=peer.environ, region="RegionRefused") as client:
+        keystone.add_endpoint(url, region="Refusing")
+        with connect("catalog", environ=keystone.environ, region="Refusing") as client:
             with pytest.raises(AccessError):
                 client.components()
             assert len(seen) == 2
             assert not any(token in f"{client!r}" for token in seen)
 
 
-def test_a_wrong_password_is_refused_access(peer: Keystone) -> None:
+def test_a_wrong_password_is_refused_access(keystone: Keystone) -> None:
     with pytest.raises(AccessError, match="refused the login"):
-        connect("catalog", environ={**peer.environ, "OS_PASSWORD": "CANARY-wrong"})
+        connect("catalog", environ={**keystone.environ, "OS_PASSWORD": "CANARY-wrong"})
     with pytest.raises(AccessError):
-        connect("catalog", environ={**peer.environ, "OS_PROJECT_NAME": "other"})
+        connect("catalog", environ={**keystone.environ, "OS_PROJECT_NAME": "other"})
 
 
-def test_v3_is_found_without_a_version_in_the_address(peer: Keystone, tmp_path: Path) -> None:
+def test_v3_is_found_without_a_version_in_the_address(keystone: Keystone, tmp_path: Path) -> None:
     """Fuel's OS_AUTH_URL has none."""
-    with configdb(tmp_path / "x.sqlite", peer.valid) as (url, _):
-        peer.add_endpoint(url, region="RegionBare")
-        bare = {**peer.environ, "OS_AUTH_URL": peer.url.removesuffix("/v3")}
-        with connect("catalog", environ=bare, region="RegionBare") as client:
+    with configdb(tmp_path / "x.sqlite", keystone.valid) as (url, _):
+        keystone.add_endpoint(url, region="Bare")
+        bare = {**keystone.environ, "OS_AUTH_URL": keystone.url.removesuffix("/v3")}
+        with connect("catalog", environ=bare, region="Bare") as client:
             assert client.components() == []

@@ -21,7 +21,8 @@ from tests.peers import liar
 from tests.peers.liar import Liar, Script, answer
 
 TOKEN = "CANARY-token-7f3"
-LIMITS = Limits(connect=2, read=0.5, total=0.9, answer=100_000)
+LIMITS = Limits(connect=30, read=30, total=60, answer=100_000)
+HASTY = replace(LIMITS, read=0.5, total=0.9)
 PATH = "/environments/5/nodes/46/resources/1/values"
 
 
@@ -128,7 +129,7 @@ def test_a_slow_drip_ends_with_the_total(part: str) -> None:
             if stop.wait(0.05):
                 return
 
-    with lying(send) as (server, client):
+    with lying(send, limits=HASTY) as (server, client):
         try:
             with pytest.raises(LostError, match="no answer in time"):
                 client.values(5, NODE, 1)
@@ -150,14 +151,14 @@ def test_a_silent_server_ends_with_the_read_limit() -> None:
 def _reading_late(wait: threading.Event, seconds: float) -> Iterator[tuple[int, list[int]]]:
     """A server that reads a request only after some seconds, and then says 204."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(5)
+        listener.settimeout(60)
         sizes: list[int] = []
 
         def serve() -> None:
             connection, _ = listener.accept()
             with connection, contextlib.suppress(OSError):
                 wait.wait(seconds)
-                connection.settimeout(1)
+                connection.settimeout(60)
                 size = 0
                 while not wait.is_set() and size < 20_000_000:
                     size += len(connection.recv(1 << 20))
@@ -170,11 +171,11 @@ def _reading_late(wait: threading.Event, seconds: float) -> Iterator[tuple[int, 
             yield listener.getsockname()[1], sizes
         finally:
             wait.set()
-            thread.join(5)
+            thread.join(60)
 
 
 def test_a_large_body_may_take_longer_than_a_connection() -> None:
-    limits = Limits(connect=0.2, read=2, total=10)
+    limits = Limits(connect=0.2, read=60, total=120)
     document = b'{"a": "' + b"x" * 20_000_000 + b'"}'
     with contextlib.contextmanager(_reading_late)(threading.Event(), 0.5) as (port, sizes):
         policy = RetryPolicy(attempts=1)

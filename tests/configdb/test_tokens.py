@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from configdb_sync.cli.tokens import read_token
 from configdb_sync.configdb import tokens
 from configdb_sync.errors import SettingsError
 
 
-def test_a_file_is_read_anew_when_its_token_was_refused(tmp_path: Path) -> None:
-    file = tmp_path / "token"
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A token file, closed to others."""
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+    return path
+
+
+def test_a_file_is_read_anew_when_its_token_was_refused(file: Path) -> None:
     file.write_text("one\n")
     source = tokens.from_file(file)
     assert source.token() == "one"
@@ -43,12 +51,24 @@ def test_many_threads_renew_once() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"CANARY two", b"CANARY\x00", "CANARYé".encode(), b"CANARY" * 4000])
-def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "token"
+def test_what_is_no_token_is_refused_and_not_shown(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(SettingsError, match="is no token") as caught:
         tokens.from_file(file).token()
     assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
+def test_a_file_that_is_open_to_others_is_refused_as_the_server_does(file: Path, mode: int) -> None:
+    """U12: whoever reads it reads every password of the cloud."""
+    file.write_text("CANARY-0123456789")
+    file.chmod(mode)
+    for read in (tokens.from_file(file).token, lambda: read_token(file)):
+        with pytest.raises(SettingsError, match=f"is open to others .mode {mode:04o}.*chmod 0600 {file}") as caught:
+            read()
+        assert "CANARY" not in str(caught.value)
+    file.chmod(0o400)
+    assert tokens.from_file(file).token() == read_token(file) == "CANARY-0123456789"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

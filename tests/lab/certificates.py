@@ -33,6 +33,25 @@ class Authority:
         )
         return certificate, key
 
+    def sign_expired(self, name: str, *alternatives: str) -> tuple[Path, Path]:
+        """Return the same, with a certificate that was good in January 2020."""
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        work = self.folder / f"{name}.ca"
+        work.mkdir()
+        (work / "index").touch()
+        (work / "conf").write_text(
+            f"[ca]\ndefault_ca = one\n[one]\ndatabase = {work}/index\nserial = {work}/serial\n"
+            f"new_certs_dir = {work}\ndefault_md = sha256\npolicy = any\n[any]\ncommonName = supplied\n"
+            f"[server]\nbasicConstraints = critical,CA:FALSE\nsubjectAltName = {','.join(alternatives)}\n"
+        )
+        _openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", work / "request")
+        _openssl(
+            *("ca", "-batch", "-rand_serial", "-config", work / "conf", "-extensions", "server"),
+            *("-startdate", "20200101000000Z", "-enddate", "20200201000000Z", "-in", work / "request"),
+            *("-cert", self.certificate, "-keyfile", self.folder / f"{self.name}.key", "-out", certificate),
+        )
+        return certificate, key
+
 
 def make_authority(folder: Path, name: str) -> Authority:
     """Make a CA in ``folder``."""

@@ -17,7 +17,7 @@ from configdb_sync.mcollective.settings import Bounds, BusSettings, Host
 PSK = "CANARY-psk-1d0c"
 PASSWORD = "CANARY-password-77ab"
 USER = "mcollective"
-LIMIT = 30
+LIMIT = 60
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,14 @@ class Fake:
     scripts: tuple[Script, ...]
     port: int = 0
     connections: int = 0
+    ended: int = 0
     mistakes: list[BaseException] = field(default_factory=list)
     _peers: list[Peer] = field(default_factory=list)
 
     def settings(self, **changes: Any) -> BusSettings:
         """Return settings for it; ``changes``: of ``Bounds``, or of the settings themselves."""
         bounds = {name: changes.pop(name) for name in list(changes) if name in Bounds.__dataclass_fields__}
-        return settings(self.port, bounds=Bounds(**{"connect": 5, "attempts": 1} | bounds), **changes)
+        return settings(self.port, bounds=Bounds(**{"connect": 30, "attempts": 1} | bounds), **changes)
 
     def _serve(self, listener: socket.socket) -> None:
         threads = []
@@ -180,6 +181,7 @@ class Fake:
             self.mistakes.append(error)
         finally:
             peer.sock.close()
+            self.ended += 1
 
 
 def settings(*ports: int, **changes: Any) -> BusSettings:

@@ -17,7 +17,10 @@ from configdb_sync.mcollective.faults import LoginRefusedError, LostError, Unrea
 from configdb_sync.mcollective.link import Link
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import BusSettings
-from tests.mcollective.fake import PASSWORD, PSK, Peer, answering, broker, settings
+from tests.mcollective.fake import LIMIT, PASSWORD, PSK, Peer, answering, broker, settings
+
+SOON = 20.0
+"""Seconds within which what takes one or two ends on a machine with much else to do; what hangs takes longer."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +31,7 @@ def no_thread_is_left() -> Iterator[None]:
     assert threading.active_count() == before
 
 
-def ask(rpc: BusRpc, *identities: str, timeout: float = 5) -> list[object]:
+def ask(rpc: BusRpc, *identities: str, timeout: float = 60) -> list[object]:
     return list(rpc.call("a", "b", {}, identities or ("1",), timeout=timeout))
 
 
@@ -44,7 +47,7 @@ def test_b01_bodies_arrive_as_the_bytes_that_they_are() -> None:
 
     with broker(send) as fake:
         link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
-        first, second = link.receive(5), link.receive(5)
+        first, second = link.receive(LIMIT), link.receive(LIMIT)
         link.close()
     assert first is not None
     assert type(first.body) is bytes
@@ -64,7 +67,7 @@ def test_b02_a_broker_that_takes_the_connection_and_says_nothing() -> None:
         start = time.monotonic()
         with pytest.raises(UnreachableError) as error, BusRpc(fake.settings(connect=1)) as rpc:
             ask(rpc)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < SOON
     assert error.value.phase == "handshake"
     assert f"127.0.0.1:{fake.port}" in str(error.value)
     assert exit_of(error.value) is Exit.NODES
@@ -85,7 +88,7 @@ def test_b02_a_broker_that_says_a_little_now_and_then() -> None:
             BusRpc(fake.settings(connect=1)) as rpc,
         ):
             ask(rpc)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < SOON
     assert error.value.phase == "handshake"
 
 
@@ -102,7 +105,7 @@ def test_b03_a_refused_login_says_why_and_is_not_tried_again() -> None:
         start = time.monotonic()
         with pytest.raises(LoginRefusedError) as error, BusRpc(fake.settings(attempts=5)) as rpc:
             ask(rpc)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < SOON
         assert fake.connections == 1
     assert "Bad CONNECT: Access refused for user 'mcollective'" in str(error.value)
     assert error.value.phase == "login"
@@ -151,7 +154,7 @@ def test_b17_a_port_where_nobody_listens() -> None:
         start = time.monotonic()
         with pytest.raises(UnreachableError) as error, broker(answering) as fake:
             ask(BusRpc(settings(port, bounds=fake.settings(connect=2, attempts=3).bounds)))
-        assert time.monotonic() - start < 6
+        assert time.monotonic() - start < SOON
     assert error.value.phase == "connect"
     assert f"127.0.0.1:{port}" in str(error.value)
     assert "Connection refused (tried 3 times)" in str(error.value)
@@ -169,7 +172,7 @@ def test_b17_a_host_that_drops_what_it_gets() -> None:
         start = time.monotonic()
         with broker(answering) as fake, pytest.raises(UnreachableError, match=r"no answer within 0\.5 s") as error:
             ask(BusRpc(settings(listener.getsockname()[1], bounds=fake.settings(connect=0.5, attempts=2).bounds)))
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < SOON
     assert error.value.phase == "connect"
 
 
@@ -293,14 +296,14 @@ def test_a_caller_that_was_busy_takes_nothing_for_silence() -> None:
 
     def late(peer: Peer) -> None:
         peer.welcome(beat="1000,1000")
-        time.sleep(0.3)
+        time.sleep(0.05)
         peer.send("MESSAGE", {}, b"x")
         peer.read()
 
     with broker(late) as fake:
         link = Link(fake.settings().hosts[0], fake.settings(heartbeat=1), clock, "x")
         clock.ahead = 1000.0
-        message = link.receive(5)
+        message = link.receive(LIMIT)
         link.close()
     assert message is not None
 
@@ -344,9 +347,11 @@ def test_b16_heartbeats_due_while_a_reply_is_read() -> None:
 
 
 def test_a_broker_that_takes_nothing_is_lost() -> None:
+    given_up = threading.Event()
+
     def deaf(peer: Peer) -> None:
         peer.welcome()
-        threading.Event().wait(1.5)
+        given_up.wait(LIMIT)
 
     with broker(deaf) as fake:
         link = Link(fake.settings().hosts[0], fake.settings(stall=0.5), time.monotonic, "x")
@@ -354,7 +359,8 @@ def test_a_broker_that_takes_nothing_is_lost() -> None:
         start = time.monotonic()
         with pytest.raises(LostError, match=r"took nothing for 0\.5 s"):
             link.send(target, b"x" * 100_000_000)
-        assert time.monotonic() - start < 3
+        given_up.set()
+        assert time.monotonic() - start < SOON
 
 
 def test_both_sides_send_a_lot_at_once() -> None:
@@ -373,7 +379,7 @@ def test_both_sides_send_a_lot_at_once() -> None:
     with broker(flood) as fake:
         link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
         link.send(fake.settings().connector.directed("1", link.replies), b"x" * size)
-        first, second = link.receive(5), link.receive(5)
+        first, second = link.receive(LIMIT), link.receive(LIMIT)
         link.close()
     assert first is not None
     assert first.size == 4 << 20
@@ -404,13 +410,13 @@ def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
         with pytest.raises(LostError, match="after losing the connection"):
             ask(rpc)
         with pytest.raises(LostError, match="NOT_FOUND"):
-            rpc.discover(timeout=5)
+            rpc.discover(timeout=60)
         assert fake.connections == 2
 
 
 def test_nothing_of_a_connection_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with broker(answering) as fake, BusRpc(fake.settings()) as rpc:
-        list(rpc.call("a", "b", {"cmd": "CANARY-data"}, ["1"], timeout=5))
+        list(rpc.call("a", "b", {"cmd": "CANARY-data"}, ["1"], timeout=60))
         shown = repr(vars(rpc)) + repr(fake.settings())
     assert "CANARY" not in caplog.text + shown

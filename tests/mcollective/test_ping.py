@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from configdb_sync.exits import Exit
+from configdb_sync.mcollective import rpc
 from configdb_sync.mcollective.marshal_writer import dumps
 from tests.mcollective.fake import PASSWORD, PSK, USER, Peer, answering, broker
 from tests.mcollective.test_link import refuse
+from tests.support.clocks import Hasty
 from tests.support.product import Product
 
 
@@ -25,24 +28,39 @@ def config(folder: Path, port: int) -> Path:
     return file
 
 
-def pongs(peer: Peer) -> None:
-    peer.welcome()
-    for heard in peer.requests():
-        for name in ("10", "9"):
-            peer.answer(heard, sender=name, body=dumps("pong"))
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Hasty:
+    """The bus's clock."""
+    clock = Hasty()
+    monkeypatch.setattr(rpc, "SystemClock", lambda: clock)
+    return clock
 
 
-def test_who_answers_is_printed(product: Product, tmp_path: Path) -> None:
-    with broker(pongs) as fake:
+def pongs(clock: Hasty | None = None) -> Callable[[Peer], None]:
+    """Nodes 10 and 9 answer; then, with ``clock``, there are two of 60 seconds left to listen for others."""
+
+    def script(peer: Peer) -> None:
+        peer.welcome()
+        for heard in peer.requests():
+            for name in ("10", "9"):
+                peer.answer(heard, sender=name, body=dumps("pong"))
+            if clock is not None:
+                clock.forward(58)
+
+    return script
+
+
+def test_who_answers_is_printed(product: Product, tmp_path: Path, clock: Hasty) -> None:
+    with broker(pongs(clock), pongs()) as fake:
         file = config(tmp_path, fake.port)
-        found = product("ping", "--mco-config", file, "--mco-timeout", "0.5")
+        found = product("ping", "--mco-config", file, "--mco-timeout", "60")
         assert (found.code, found.out, found.err) == (Exit.OK, "9\n10\n", "2 nodes answered\n")
         assert product("ping", "--mco-config", file, "--node", "9, 10").code == Exit.OK
 
 
-def test_who_should_have_answered_is_named(product: Product, tmp_path: Path) -> None:
-    with broker(pongs) as fake:
-        options = ("--mco-config", config(tmp_path, fake.port), "--mco-timeout", "0.5", "--node", "9,3", "--node", "4")
+def test_who_should_have_answered_is_named(product: Product, tmp_path: Path, clock: Hasty) -> None:
+    with broker(pongs(clock)) as fake:
+        options = ("--mco-config", config(tmp_path, fake.port), "--mco-timeout", "60", "--node", "9,3", "--node", "4")
         found = product("ping", *options)
         assert (found.code, found.err) == (Exit.PARTIAL, "2 nodes answered, missing: 3, 4\n")
         found = product("ping", *options, "--format", "json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import select
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from configdb_sync.mcollective.marshal_writer import dumps
 from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
 from configdb_sync.mcollective.rpc import BusRpc
 from tests.mcollective import fake as fakes
-from tests.mcollective.fake import Fake, Heard, Peer, answering, broker
+from tests.mcollective.fake import LIMIT, Fake, Heard, Peer, answering, broker
+from tests.support.clocks import Hasty
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +30,11 @@ def no_thread_is_left() -> Iterator[None]:
     assert threading.active_count() == before
 
 
-def ask(fake: Fake, *identities: str, timeout: float = 5, **changes: Any) -> tuple[dict[str, Outcome], Counts]:
+def ask(
+    fake: Fake, *identities: str, timeout: float = 60, clock: Hasty | None = None, **changes: Any
+) -> tuple[dict[str, Outcome], Counts]:
     """Call and return the outcomes by identity, each exactly once, and the counts."""
-    with BusRpc(fake.settings(**changes)) as rpc:
+    with BusRpc(fake.settings(**changes), clock) as rpc:
         outcomes = list(rpc.call("agent", "do", {"x": b"1"}, identities, timeout=timeout))
     assert sorted(one.identity for one in outcomes) == sorted(identities)
     return {one.identity: one for one in outcomes}, rpc.counts
@@ -60,7 +64,7 @@ def test_every_node_is_asked_once_and_answers_are_matched_to_it() -> None:
 
 def test_a_node_that_is_named_twice_is_asked_once() -> None:
     with broker(answering) as fake, BusRpc(fake.settings()) as rpc:
-        assert len(list(rpc.call("a", "b", {}, ["1", "1"], timeout=5))) == 1
+        assert len(list(rpc.call("a", "b", {}, ["1", "1"], timeout=60))) == 1
 
 
 def test_nodes_can_be_asked_different_things_at_once() -> None:
@@ -73,7 +77,7 @@ def test_nodes_can_be_asked_different_things_at_once() -> None:
         requests = {"1": {"content": b"x"}, "2": {"content": b"x" * 1000}}
         sizes = {
             one.identity: one.data["size"]
-            for one in rpc.call_each("a", "b", requests, timeout=5)
+            for one in rpc.call_each("a", "b", requests, timeout=60)
             if isinstance(one, Reply)
         }
     assert sizes["2"] - sizes["1"] > 990
@@ -111,6 +115,7 @@ def test_b04_a_lost_connection_is_made_anew_and_only_the_unanswered_are_asked_ag
 def test_b04_nodes_are_asked_again_when_they_are_back() -> None:
     """B04: a broker drops what is sent to a node that has not found back to it yet."""
     asked = []
+    clock = Hasty()
 
     def lose(peer: Peer) -> None:
         peer.welcome()
@@ -129,9 +134,11 @@ def test_b04_nodes_are_asked_again_when_they_are_back() -> None:
             else:
                 asked.append((pings, one.identity))
                 peer.answer(one)
+                if pings == 2:
+                    clock.forward()
 
     with broker(lose, serve) as fake:
-        outcomes, _ = ask(fake, "1", "2", "3", timeout=3)
+        outcomes, _ = ask(fake, "1", "2", "3", clock=clock)
     assert asked == [(1, "1"), (2, "2")]
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["2"], Reply)
@@ -160,16 +167,24 @@ def test_a_flood_of_other_messages_is_no_excuse() -> None:
 def test_what_came_while_the_caller_was_busy_counts() -> None:
     """The time of a node is over only when nothing of it has come."""
 
+    names = [str(number) for number in range(20)]
+    sent = threading.Event()
+    clock = Hasty()
+
     def much(peer: Peer) -> None:
         peer.welcome()
-        for one in peer.requests():
-            peer.answer(one, data={"stdout": b"x" * 1_000_000})
+        requests = peer.requests()
+        for one in [next(requests) for _ in names]:
+            peer.answer(one, data={"stdout": b"x" * 2000})
+        sent.set()
+        peer.read()
 
-    with broker(much) as fake, BusRpc(fake.settings()) as rpc:
+    with broker(much) as fake, BusRpc(fake.settings(), clock) as rpc:
         outcomes = []
-        for one in rpc.call("a", "b", {}, [str(number) for number in range(20)], timeout=1):
+        for one in rpc.call("a", "b", {}, names, timeout=60):
             outcomes.append(one)
-            time.sleep(0.1)
+            assert sent.wait(LIMIT)
+            clock.forward()
     assert [type(one) for one in outcomes] == [Reply] * 20
 
 
@@ -225,7 +240,7 @@ def test_what_must_not_be_done_twice_is_not_asked_again() -> None:
 
     with broker(lose, answering) as fake, BusRpc(fake.settings(window=2)) as rpc:
         outcomes = {
-            one.identity: one for one in rpc.call("a", "b", {}, ["1", "2", "3", "4"], timeout=5, repeatable=False)
+            one.identity: one for one in rpc.call("a", "b", {}, ["1", "2", "3", "4"], timeout=60, repeatable=False)
         }
     assert isinstance(outcomes["1"], Reply)
     missing = [name for name, one in outcomes.items() if isinstance(one, Missing)]
@@ -238,16 +253,19 @@ def test_what_must_not_be_done_twice_is_not_asked_again() -> None:
 def test_b08_a_duplicate_does_not_hide_a_silent_node() -> None:
     """B08: replies 1, 1, 2; node 3 is missing, one duplicate is noted."""
 
+    clock = Hasty()
+
     def twice(peer: Peer) -> None:
         peer.welcome()
         requests = peer.requests()
         heard = {one.identity: one for one in (next(requests) for _ in range(3))}
         for name in ("1", "1", "2"):
             peer.answer(heard[name])
+        clock.forward()
         peer.read()
 
     with broker(twice) as fake:
-        outcomes, counts = ask(fake, "1", "2", "3", timeout=0.5)
+        outcomes, counts = ask(fake, "1", "2", "3", clock=clock)
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["2"], Reply)
     assert isinstance(outcomes["3"], Missing)
@@ -274,6 +292,8 @@ def test_strangers_and_forgers_are_counted_and_answer_for_nobody() -> None:
 def test_b10_an_unreadable_reply_spoils_that_node_alone() -> None:
     """B10: sizes only; the others succeed, the run ends within its deadline."""
 
+    clock = Hasty()
+
     def cut(peer: Peer) -> None:
         peer.welcome()
         for one in peer.requests():
@@ -281,11 +301,11 @@ def test_b10_an_unreadable_reply_spoils_that_node_alone() -> None:
                 peer.message(one, b"\x04\x08{")
             else:
                 peer.answer(one)
+            if one.identity == "3":
+                clock.forward()
 
-    start = time.monotonic()
     with broker(cut) as fake:
-        outcomes, counts = ask(fake, "1", "2", "3", timeout=1)
-    assert time.monotonic() - start < 3
+        outcomes, counts = ask(fake, "1", "2", "3", clock=clock)
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["3"], Reply)
     two = outcomes["2"]
@@ -316,7 +336,7 @@ def test_b15_a_body_that_cannot_be_read_is_that_nodes_failure_at_once(body: byte
     start = time.monotonic()
     with broker(send) as fake:
         outcomes, _ = ask(fake, "1", timeout=60)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 50
     one = outcomes["1"]
     assert isinstance(one, Failure)
     assert one.code == UNREADABLE
@@ -325,13 +345,17 @@ def test_b15_a_body_that_cannot_be_read_is_that_nodes_failure_at_once(body: byte
 
 
 def test_a_reply_beyond_the_limit_spoils_that_node_alone() -> None:
+    clock = Hasty()
+
     def big(peer: Peer) -> None:
         peer.welcome()
         for one in peer.requests():
             peer.answer(one, data={"stdout": b"x" * (3 << 20 if one.identity == "2" else 10)})
+            if one.identity == "3":
+                clock.forward()
 
     with broker(big) as fake:
-        outcomes, counts = ask(fake, "1", "2", "3", timeout=1, frame=1 << 20)
+        outcomes, counts = ask(fake, "1", "2", "3", clock=clock, frame=1 << 20)
     two = outcomes["2"]
     assert isinstance(two, Missing)
     assert "beyond the limit" in two.hint
@@ -352,20 +376,22 @@ def test_b11_a_request_carries_the_ttl_and_a_silent_node_the_hint() -> None:
         signer = replace(fake.settings().signer, ttl=60)
         ask(fake, "1", timeout=0.3, signer=signer)
     assert [one.ttl for one in sent] == [4294957, 60]
-    assert abs(sent[0].sent - time.time()) < 10
+    assert abs(sent[0].sent - time.time()) < LIMIT
     one = outcomes["1"]
     assert isinstance(one, Missing)
     assert "clock or ttl" in one.hint
 
 
-def wrapped(peer: Peer) -> None:
-    """Answer in base64, in lines as Ruby makes them."""
+def wrapped(peer: Peer, clock: Hasty | None = None) -> None:
+    """Answer in base64, in lines as Ruby makes them; then ``clock`` goes forward."""
     peer.welcome()
     for one in peer.requests():
         plain = (
             one if one.body.startswith(b"\x04\x08") else replace(one, body=base64.b64decode(one.body, validate=True))
         )
         peer.message(one, base64.encodebytes(fakes.reply(plain, one.identity)))
+        if clock is not None:
+            clock.forward()
 
 
 def test_b13_base64_is_spoken_where_it_is_set() -> None:
@@ -377,8 +403,9 @@ def test_b13_base64_is_spoken_where_it_is_set() -> None:
 
 def test_b13_base64_where_it_is_not_set_names_the_setting() -> None:
     """B13."""
-    with broker(wrapped) as fake:
-        outcomes, counts = ask(fake, "1", timeout=0.3)
+    clock = Hasty()
+    with broker(lambda peer: wrapped(peer, clock)) as fake:
+        outcomes, counts = ask(fake, "1", clock=clock)
     one = outcomes["1"]
     assert isinstance(one, Missing)
     assert "in base64, and plugin.rabbitmq.base64 is not set" in one.hint
@@ -387,15 +414,17 @@ def test_b13_base64_where_it_is_not_set_names_the_setting() -> None:
 
 def test_b13_no_base64_where_it_is_set_names_the_setting() -> None:
     """B13."""
+    clock = Hasty()
 
     def plain(peer: Peer) -> None:
         peer.welcome()
         for one in peer.requests():
             decoded = replace(one, body=base64.b64decode(one.body))
             peer.message(one, fakes.reply(decoded, one.identity))
+            clock.forward()
 
     with broker(plain) as fake:
-        outcomes, _ = ask(fake, "1", timeout=0.3, base64=True)
+        outcomes, _ = ask(fake, "1", clock=clock, base64=True)
     one = outcomes["1"]
     assert isinstance(one, Missing)
     assert "not in base64, and plugin.rabbitmq.base64 is set" in one.hint
@@ -404,78 +433,85 @@ def test_b13_no_base64_where_it_is_set_names_the_setting() -> None:
 def test_b18_a_silent_node_is_missing_and_the_others_are_not() -> None:
     """B18: three nodes, one silent."""
 
+    clock = Hasty()
+
     def quiet(peer: Peer) -> None:
         peer.welcome()
         for one in peer.requests():
             if one.identity != "2":
                 peer.answer(one, code=0 if one.identity == "1" else 5, text="no such thing")
+            if one.identity == "3":
+                clock.forward()
 
-    start = time.monotonic()
     with broker(quiet) as fake:
-        outcomes, _ = ask(fake, "1", "2", "3", timeout=0.5)
-    assert time.monotonic() - start < 2
+        outcomes, _ = ask(fake, "1", "2", "3", clock=clock)
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["2"], Missing)
     assert outcomes["3"] == Failure("3", 5, "no such thing")
 
 
 def test_large_environments_are_asked_in_batches() -> None:
-    at_work = most = 0
+    batches = 0
 
-    def count(peer: Peer) -> None:
-        nonlocal at_work, most
+    def in_tens(peer: Peer) -> None:
+        nonlocal batches
         peer.welcome()
-        lock = threading.Lock()
-        timers = []
-
-        def later(one: Any) -> None:
-            nonlocal at_work
-            with lock:
-                at_work -= 1
-                peer.answer(one)
-
+        at_work: list[Heard] = []
         for one in peer.requests():
-            with lock:
-                at_work += 1
-                most = max(most, at_work)
-            timers.append(threading.Timer(0.02, later, (one,)))
-            timers[-1].start()
-        for timer in timers:
-            timer.join()
+            at_work.append(one)
+            if len(at_work) == 10:
+                # The eleventh would come at once.
+                more, _, _ = select.select([peer.sock], [], [], 0.2)
+                assert not more
+                assert not peer._rest.strip()
+                batches += 1
+                while at_work:
+                    peer.answer(at_work.pop())
 
-    with broker(count) as fake:
-        outcomes, _ = ask(fake, *map(str, range(60)), window=10)
+    with broker(in_tens) as fake:
+        # Who has been silent for a twentieth of it would be at work no more.
+        outcomes, _ = ask(fake, *map(str, range(60)), window=10, timeout=1000)
     assert all(isinstance(one, Reply) for one in outcomes.values())
-    assert 5 <= most <= 10
+    assert batches == 6
 
 
 def test_silent_nodes_hold_nobody_up() -> None:
     silent = {str(number) for number in range(0, 200, 10)}
 
+    clock = Hasty()
+
     def quiet(peer: Peer) -> None:
         peer.welcome()
+        left, heard = 200, 0
         for one in peer.requests():
+            left -= 1
             if one.identity not in silent:
                 peer.answer(one)
+            else:
+                heard += 1
+            if heard == 10 and one.identity in silent:
+                # They fill the window; a twentieth of their time opens it.
+                clock.forward(3.1)
+            if not left:
+                clock.forward()
 
     start = time.monotonic()
     with broker(quiet) as fake:
-        outcomes, _ = ask(fake, *map(str, range(200)), window=10, timeout=4)
+        outcomes, _ = ask(fake, *map(str, range(200)), window=10, timeout=60, clock=clock)
     assert {name for name, one in outcomes.items() if isinstance(one, Missing)} == silent
-    # Two windows of silent nodes must pass before all have been asked.
-    assert time.monotonic() - start < 4 + 3
+    assert time.monotonic() - start < 50
 
 
 def test_calls_may_be_nested_and_left_unfinished() -> None:
     with broker(answering) as fake, BusRpc(fake.settings()) as rpc:
         found: list[tuple[str, str]] = []
-        for outer in rpc.call("a", "b", {}, ["1", "2", "3"], timeout=5):
-            inner = rpc.call("a", "c", {}, ["4", "5"], timeout=5)
+        for outer in rpc.call("a", "b", {}, ["1", "2", "3"], timeout=60):
+            inner = rpc.call("a", "c", {}, ["4", "5"], timeout=60)
             found.extend((outer.identity, one.identity) for one in inner)
             if outer.identity == "2":
                 break
         assert found == [("1", "4"), ("1", "5"), ("2", "4"), ("2", "5")]
-        assert len(list(rpc.call("a", "b", {}, ["6"], timeout=5))) == 1
+        assert len(list(rpc.call("a", "b", {}, ["6"], timeout=60))) == 1
 
 
 def test_calls_may_run_in_threads() -> None:
@@ -483,7 +519,7 @@ def test_calls_may_run_in_threads() -> None:
         found: dict[int, list[Outcome]] = {}
 
         def work(number: int) -> None:
-            found[number] = list(rpc.call("a", "b", {}, [f"{number}-{at}" for at in range(20)], timeout=10))
+            found[number] = list(rpc.call("a", "b", {}, [f"{number}-{at}" for at in range(20)], timeout=60))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:
@@ -508,7 +544,7 @@ def test_a_connection_is_used_again_and_late_replies_of_the_call_before_are_know
 
     with broker(late) as fake, BusRpc(fake.settings()) as rpc:
         (first,) = rpc.call("a", "b", {}, ["1"], timeout=0.3)
-        (second,) = rpc.call("a", "b", {}, ["1"], timeout=5)
+        (second,) = rpc.call("a", "b", {}, ["1"], timeout=60)
         assert fake.connections == 1
     assert isinstance(first, Missing)
     assert second == Reply("1", {"n": 1})
@@ -521,9 +557,12 @@ def test_an_idle_connection_that_was_lost_is_made_anew_without_a_word() -> None:
         peer.answer(next(peer.requests()))
 
     with broker(once) as fake, BusRpc(fake.settings()) as rpc:
-        for _ in range(3):
-            assert [type(one) for one in rpc.call("a", "b", {}, ["1"], timeout=5)] == [Reply]
-            time.sleep(0.1)
+        for number in range(3):
+            assert [type(one) for one in rpc.call("a", "b", {}, ["1"], timeout=60)] == [Reply]
+            end = time.monotonic() + LIMIT
+            while fake.ended <= number:
+                assert time.monotonic() < end
+                time.sleep(0.01)
         assert rpc.counts.lost == 0
 
 
@@ -559,6 +598,7 @@ def pong(peer: Peer, heard: Any, *names: str) -> None:
 
 def test_discovery_finds_who_answers() -> None:
     heard = []
+    clock = Hasty()
 
     def ping(peer: Peer) -> None:
         peer.welcome()
@@ -567,12 +607,14 @@ def test_discovery_finds_who_answers() -> None:
             pong(peer, one, "10", "2", "master", "2")
             peer.answer(one, sender="9", body=dumps("something"))
             peer.answer(one, sender="8", psk="wrong", body=dumps("pong"))
+            if len(heard) == 1:
+                clock.forward(58)
 
-    with broker(ping) as fake, BusRpc(fake.settings()) as rpc:
-        assert rpc.discover(timeout=0.3) == ["2", "10", "master"]
+    with broker(ping) as fake, BusRpc(fake.settings(), clock) as rpc:
+        assert rpc.discover(timeout=60) == ["2", "10", "master"]
         start = time.monotonic()
         assert rpc.discover(timeout=60, expected=["2", "10"]) == ["2", "10"]
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 50
     assert heard[0].headers["destination"] == "/exchange/mcollective_broadcast/discovery"
     assert heard[0].request.agent == "discovery"
     assert (rpc.counts.duplicates, rpc.counts.forged) >= (1, 1)
@@ -589,6 +631,6 @@ def test_discovery_survives_a_lost_connection() -> None:
             pong(peer, one, "1")
 
     with broker(lose, ping) as fake, BusRpc(fake.settings()) as rpc:
-        assert rpc.discover(timeout=0.3) == ["1"]
+        assert rpc.discover(timeout=60, expected=["1"]) == ["1"]
     with broker(lose) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(LostError):
         rpc.discover(timeout=0.3)

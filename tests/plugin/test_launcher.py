@@ -49,7 +49,7 @@ def test_the_command_line_and_what_is_around_it(plugin: Path) -> None:
         "-m configdb_sync sync --from mcollective --stage pre --env 5",
         f"{plugin}:{plugin}/vendor/common:{plugin}/vendor/cp312",
         "C.UTF-8 utf-8:backslashreplace none none",
-        "/var/lib/configdb-sync",
+        "none",
     ]
 
 

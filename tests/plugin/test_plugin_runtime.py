@@ -155,6 +155,12 @@ def test_the_libraries_for_every_python_run_on_centos_7(tmp_path: Path) -> None:
         tag = version.replace(".", "")
         mine = {path.name for path in native if f"cpython-{tag}-x86_64" in path.name}
         assert any(name.startswith("_yaml") for name in mine), version
+        # What keystonemiddleware, the database and the services bring along.
+        for package in ("psutil", "wrapt", "msgpack", "markupsafe", "sqlalchemy"):
+            assert list((tmp_path / "vendor" / f"cp{tag}" / package).rglob("*.so")), (package, version)
+        # 3.13 has no `cgi` any more, and the older ones must not get another than their own.
+        assert (tmp_path / "vendor" / f"cp{tag}" / "cgi.py").exists() is (version == "3.13")
+    assert not (tmp_path / "vendor/common/cgi.py").exists()
     assert all(path.parts[len(tmp_path.parts) + 1] != "common" for path in native)
     assert _newest(tmp_path / "vendor") <= (2, 17)
     assert VERSION in plugin_runtime.PYTHONS or sys.version_info >= (3, 14)

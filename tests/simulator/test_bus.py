@@ -31,6 +31,10 @@ from tests.nodes.trees import ASTUTE, make_node
 from tests.support.product import Product
 
 ENVIRONMENT = 5
+SLOW = 5.0
+"""Seconds that a node has: enough for those that answer on a machine with much else to do."""
+SOON = 6 * SLOW
+"""Nobody waits for the silent ones one after the other."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def simulated(lab: Laboratory, count: int, *faults: str) -> Iterator[SimulatedNo
     thread = threading.Thread(target=Simulator(settings, nodes, SystemClock()).run, args=(stop.is_set, ready.set))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield nodes
     finally:
         stop.set()
@@ -61,7 +65,7 @@ def simulated(lab: Laboratory, count: int, *faults: str) -> Iterator[SimulatedNo
 
 
 @contextmanager
-def asked(lab: Laboratory, *, timeout: float = 2.0) -> Iterator[MCollectiveNodes]:
+def asked(lab: Laboratory, *, timeout: float = SLOW) -> Iterator[MCollectiveNodes]:
     with BusRpc(lab.settings()) as bus:
         yield MCollectiveNodes(bus, env=ENVIRONMENT, timeout=timeout, patience=1.0)
 
@@ -71,13 +75,13 @@ def errors(items: Sequence[NodeRead | NodeError]) -> dict[str, str]:
 
 
 WRONG = {
-    "silent": "doesn't answer: no reply within 2 s",
-    "mute": "doesn't answer: no reply within 2 s",
-    "delay:30": "doesn't answer: no reply within 2 s",
-    "wrong-hash": "doesn't answer: no reply that counts within 2 s",
-    "wrong-request": "doesn't answer: no reply within 2 s",
-    "foreign:2": "doesn't answer: no reply within 2 s",
-    "foreign:99": "doesn't answer: no reply within 2 s",
+    "silent": "doesn't answer: no reply within 5 s",
+    "mute": "doesn't answer: no reply within 5 s",
+    "delay:30": "doesn't answer: no reply within 5 s",
+    "wrong-hash": "doesn't answer: no reply that counts within 5 s",
+    "wrong-request": "doesn't answer: no reply within 5 s",
+    "foreign:2": "doesn't answer: no reply within 5 s",
+    "foreign:99": "doesn't answer: no reply within 5 s",
     "code:1": "its agent failed: simulated failure 1 (code 1)",
     "code:4": "its agent failed: simulated failure 4 (code 4)",
     "code:5": "its agent failed: simulated failure 5 (code 5)",
@@ -85,7 +89,7 @@ WRONG = {
     "exit:124": "its settings files can't be read: its command took too long and was ended",
     "binary": "its settings files can't be read: what it printed is not base64",
     "oversize:3000000": "its settings files can't be read: what it printed is not compressed as it should be",
-    "oversize:20000000": "doesn't answer: no reply that counts within 2 s; in its name came a message of 20",
+    "oversize:20000000": "doesn't answer: no reply that counts within 5 s; in its name came a message of 20",
 }
 
 
@@ -96,7 +100,7 @@ def test_each_fault_is_that_nodes_alone_and_within_the_time(lab: Laboratory) -> 
     with simulated(lab, len(names), *(f"{number}={kind}" for number, kind in kinds.items())), asked(lab) as nodes:
         began = time.monotonic()
         found = list(nodes.read(names))
-        assert time.monotonic() - began < 2 * 1.5
+        assert time.monotonic() - began < SOON
     assert len(found) == len(names)
     wrong = errors(found)
     assert sorted(wrong, key=int) == [str(number) for number in kinds]
@@ -107,7 +111,7 @@ def test_each_fault_is_that_nodes_alone_and_within_the_time(lab: Laboratory) -> 
 def test_second_answers_and_small_delays_do_no_harm(lab: Laboratory) -> None:
     faults = ("1=duplicate", "2=delay:0.3")
     with simulated(lab, 3, *faults), BusRpc(lab.settings()) as bus:
-        nodes = MCollectiveNodes(bus, env=ENVIRONMENT, timeout=5, patience=1.0)
+        nodes = MCollectiveNodes(bus, env=ENVIRONMENT, timeout=20, patience=1.0)
         assert list(nodes.identities()) == ["1", "2", "3"]
         found = list(nodes.read(["1", "2", "3"]))
         assert errors(found) == {}
@@ -123,7 +127,7 @@ def test_a_silent_node_is_not_discovered_and_a_mute_one_is(lab: Laboratory) -> N
     ("fault", "text"),
     [
         ("partial", "what arrived on the node isn't what was sent"),
-        ("mute", "the node doesn't answer: no reply within 2 s"),
+        ("mute", "the node doesn't answer: no reply within 5 s"),
         ("code:5", "simulated failure 5"),
         ("exit:42", "its command could not be started"),
         ("binary", "the node gives no answer of ours"),
@@ -146,10 +150,10 @@ def test_many_nodes_of_which_some_are_silent(lab: Laboratory) -> None:
     """Over within the time that a node has, and each silent one is named."""
     silent = [str(number) for number in range(7, 300, 60)]
     names = [str(number) for number in range(1, 301)]
-    with simulated(lab, 300, f"{','.join(silent)}=silent"), asked(lab, timeout=4) as nodes:
+    with simulated(lab, 300, f"{','.join(silent)}=silent"), asked(lab) as nodes:
         began = time.monotonic()
         found = list(nodes.read(names))
-        assert time.monotonic() - began < 4 * 1.5
+        assert time.monotonic() - began < SOON
     assert sorted(errors(found), key=int) == silent
     assert len(found) == 300
 
@@ -157,10 +161,10 @@ def test_many_nodes_of_which_some_are_silent(lab: Laboratory) -> None:
 def test_who_takes_long_over_each_node_loses_none(lab: Laboratory) -> None:
     """The time that a node has is its own, not that of whoever works on what was read."""
     names = [str(number) for number in range(1, 31)]
-    with simulated(lab, 30), asked(lab, timeout=1) as nodes:
+    with simulated(lab, 30), asked(lab, timeout=3) as nodes:
         found = []
         for item in nodes.read(names):
-            time.sleep(0.1)
+            time.sleep(0.15)
             found.append(item)
     assert errors(found) == {}
     assert len(found) == 30
@@ -186,7 +190,7 @@ def command(lab: Laboratory, *words: str) -> list[str]:
 
 
 def run(lab: Laboratory, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(lab, *words), capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command(lab, *words), capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_the_command(lab: Laboratory) -> None:
@@ -202,7 +206,7 @@ def test_the_command(lab: Laboratory) -> None:
             assert "nodes of these names answer on this bus: 1, 2, 3" in refused.stderr
         finally:
             os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_trees_of_ones_own(tmp_path: Path, lab: Laboratory) -> None:

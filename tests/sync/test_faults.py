@@ -35,6 +35,29 @@ def test_a_missing_folder_is_named(product: Product, tmp_path: Path) -> None:
     assert "node-<id>/etc/hiera" in text
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--data-sources", "more,**", "data_sources has a bad entry '**'"),
+        ("--data-sources", "a=x,a=y", "data_sources has a bad entry 'a=y'"),
+        ("--levels", "cluster=all,nodes=%{uid", "nodes=%{uid can't be read: a placeholder isn't closed"),
+    ],
+)
+def test_a_setting_that_no_node_can_have_is_said_once(
+    product: Product, trees: Path, flag: str, value: str, said: str
+) -> None:
+    for command in ("plan", "sync"):
+        result = product(command, "--env", 5, "--from", trees, flag, value)
+        assert (result.code, result.out) == (Exit.USAGE, "")
+        assert result.err.count(said) == 1
+    assert product.requests == []
+
+
+def test_an_entry_that_one_layout_alone_has_no_place_for_is_that_layouts_matter(product: Product, trees: Path) -> None:
+    """One setting serves both: ``cluster.yaml`` is a default of Fuel 10 and none of Fuel 9."""
+    assert product("plan", "--env", 5, "--from", trees, "--data-sources", "mine=cluster").code == Exit.OK
+
+
 def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Path) -> None:
     result = product("sync", "--env", 6, "--from", trees)
     assert result.code == Exit.ENVIRONMENT

@@ -135,6 +135,20 @@ def test_older_runs_are_dropped_with_all_that_hangs_on_them(
     assert rows("run_nodes") == rows("run_reports") == 3
 
 
+def test_a_clock_that_was_put_back_drops_no_run_that_has_just_ended(
+    begin: Begin, past: PastRuns, clock: StillClock
+) -> None:
+    """F5: what this run did must be known to the next one, whatever the clock says."""
+    for number in range(3):
+        finish(begin(f"req-{number}"), f"req-{number}", keep=3)
+    clock.sleep(-86400)
+    finish(begin("req-back"), "req-back", node("1"), keep=3)
+    assert {run.identity for run in past.newest(5)} == {"req-back", "req-2", "req-1"}
+    assert begin("req-next").order(THERE) == ["2", "3", "1"]
+    finish(begin("req-one"), "req-one", keep=1)
+    assert [run.identity for run in past.newest(5)] == ["req-one"]
+
+
 def test_a_run_is_found_by_the_beginning_of_its_identity(begin: Begin, past: PastRuns) -> None:
     for run in ("req-aab", "req-aac", "req-b_"):
         finish(begin(run), run)

@@ -111,3 +111,24 @@ def test_a_leaf_of_neither_side_is_ambiguous_and_its_stored_value_stays() -> Non
 def test_leaves_of_both_sides_mixed_in_one_block_are_settled() -> None:
     stored, effective = {"b": {"x": 1, "y": 1}}, {"b": {"x": 2, "y": 2}}
     assert settle({"b": {"x": 1, "y": 2}}, stored, effective).ambiguous == ()
+
+
+def test_a_mapping_that_the_node_made_a_scalar_is_the_nodes() -> None:
+    meant, written = {"x": {"p": 1}, "y": 1}, {"x": {"p": 2}, "y": 2}
+    for new in (5, "text", ["p"], None):
+        assert key_value(hidden(meant, written), {"x": new, "y": 2}) == {"x": new, "y": 1}
+
+
+def test_a_block_where_configdb_has_none_is_ambiguous_unless_it_is_the_stored_one() -> None:
+    assert settle({"k": {"a": 1}}, {"k": {"a": 2}}, {"k": 5}).ambiguous == ("k",)
+    assert settle({"k": {"a": 2}}, {"k": {"a": 2}}, {"k": 5}).ambiguous == ()
+    assert settle({"k": 1}, {"k": {"a": 2}}, {"k": {"a": 3}}).ambiguous == ("k",)
+
+
+@given(slots, slots, slots, slots)
+def test_any_content_has_a_meaning(meant: Any, before: Any, after: Any, found: Any) -> None:
+    """Whatever the node makes of a key: nothing of ours alone is uploaded, and there is always an answer."""
+    value = key_value(hidden(meant, before, after), found)
+    if found is ABSENT and before is not ABSENT and after is not ABSENT:
+        assert value is ABSENT
+    settle(*({} if slot is ABSENT else {"k": slot} for slot in (found, meant, after)))

@@ -44,8 +44,12 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def emptied(database: Database) -> None:
     """Empty all tables of the registry."""
     with database.transaction() as connection:
-        names = ", ".join(schema.metadata.tables)
-        connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
+        if database.postgresql:
+            names = ", ".join(schema.metadata.tables)
+            connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
+            return
+        for table in reversed(schema.metadata.sorted_tables):
+            connection.execute(table.delete())
 
 
 @pytest.fixture(params=BACKENDS)

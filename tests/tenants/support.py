@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configdb_sync.cli.main import main
 from configdb_sync.tenants.rows import Change
 from tests.support.processes import command, environ
+from tests.support.product import Result
 
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 ME = Change("test", "here", "req-test", 1)
@@ -43,17 +47,34 @@ class Api:
     port: int
     token: str
     host: str = "127.0.0.1"
-    more: dict[str, str] = field(default_factory=dict)
+    tls: bool = False
+    proxy: str | None = None
+    """What stands in front, None if nothing does."""
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        """Yield a connection of one's own."""
+        with socket.create_connection((self.host, self.port), 30) as plain:
+            if not self.tls:
+                yield plain
+                return
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(plain) as connection:
+                yield connection
 
     def raw(self, request: bytes, *, shut: bool = False) -> Reply:
         """Send bytes on a connection of their own and return the answer."""
-        with socket.create_connection((self.host, self.port), 30) as connection:
-            connection.sendall(request)
+        answer = b""
+        with self.connected() as connection:
+            # Who refuses a request early may not read all of it.
+            with contextlib.suppress(OSError):
+                connection.sendall(request)
             if shut:
                 connection.shutdown(socket.SHUT_WR)
-            answer = b""
-            while part := connection.recv(65536):
-                answer += part
+            with contextlib.suppress(ConnectionResetError, ssl.SSLEOFError):
+                while part := connection.recv(65536):
+                    answer += part
         head, _, body = answer.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -88,17 +109,9 @@ def jsonlib(value: Any) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(
-    state: Path, *arguments: str, packages: Path | None = None, **more: str
-) -> Iterator[tuple[Api, subprocess.Popen[str]]]:
-    """Yield the admin endpoint and the process of a running ``tenants serve``.
-
-    It finds what isn't installed beside it in ``packages``.
-    """
+def serving(state: Path, *arguments: str, **more: str) -> Iterator[tuple[Api, subprocess.Popen[str]]]:
+    """Yield the admin endpoint and the process of a running ``tenants serve``."""
     words = command("tenants", "serve", "--admin", "127.0.0.1:0", *arguments)
-    if packages is not None:
-        code = f"import sys; sys.path.append({str(packages)!r}); from configdb_sync.cli.main import main; main()"
-        words = [words[0], "-c", code, *words[3:]]
     process = subprocess.Popen(
         words,
         env=environ(state, **more),
@@ -117,6 +130,18 @@ def serving(
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def called(*arguments: object) -> Result:
+    """Run a command that needs no state folder."""
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([*map(str, arguments)])
+        except SystemExit as end:
+            code = end.code
+    return Result(int(code or 0), out.getvalue(), err.getvalue())
 
 
 def public_port(process: subprocess.Popen[str]) -> int:

@@ -6,6 +6,7 @@ import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,27 +17,73 @@ from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
 from configdb_sync.tenants.status import Status
 from configdb_sync.tenants.targets import encoded
-from tests.tenants.support import ME, Api, serving
+from tests.peers import proxies
+from tests.tenants.support import ME, Api, public_port, serving
 from tests.tenants.test_targets import GOOD
 
 NUMBERS = itertools.count(1)
 RUN = "{http://service.openstack.com/actions}"
 
 
+IN_FRONT = {("nginx", "a%00b"), ("nginx", "%zz"), ("haproxy", "a#b")}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the service is reached, and what it keeps its registry in."""
+
+    database: str
+    proxy: str | None = None
+
+
+WAYS = [
+    pytest.param(Way("sqlite"), id="sqlite"),
+    pytest.param(Way("postgresql"), id="postgresql"),
+    pytest.param(Way("sqlite", "nginx"), id="sqlite-nginx", marks=pytest.mark.long),
+    pytest.param(Way("postgresql", "haproxy"), id="postgresql-haproxy", marks=pytest.mark.long),
+]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    reason = None if found.proxy is None else proxies.unavailable(found.proxy)
+    if reason:
+        pytest.skip(reason)
+    return found
+
+
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def state(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("contract") / "state"
 
 
 @pytest.fixture(scope="module")
-def api(state: Path) -> Iterator[Api]:
-    with serving(state, "--listed", "4", "--drivers", "none") as (found, _):
-        yield found
+def registry_url(way: Way, state: Path, request: pytest.FixtureRequest) -> str:
+    if way.database == "sqlite":
+        return f"sqlite:///{state / 'configdb-sync.sqlite'}"
+    cluster = request.getfixturevalue("cluster")
+    return str(cluster.create(f"contract_{way.proxy or 'direct'}"))
 
 
 @pytest.fixture(scope="module")
-def registry(state: Path, api: Api) -> Iterator[Registry]:
-    found = Registry(open_registry(f"sqlite:///{state / 'configdb-sync.sqlite'}"))
+def api(way: Way, state: Path, registry_url: str) -> Iterator[Api]:
+    arguments = ["--listed", "4", "--drivers", "none", "--database", registry_url]
+    if way.proxy is None:
+        with serving(state, *arguments) as (found, _):
+            yield found
+        return
+    arguments += ["--behind-proxy", "--public", "127.0.0.1:0"]
+    with (
+        serving(state, *arguments) as (found, process),
+        proxies.running(way.proxy, state.parent / "proxy", found.port, public_port(process)) as front,
+    ):
+        yield Api(front.admin, found.token, tls=True, proxy=way.proxy)
+
+
+@pytest.fixture(scope="module")
+def registry(registry_url: str, api: Api) -> Iterator[Registry]:
+    found = Registry(open_registry(registry_url))
     yield found
     found.close()
 
@@ -74,7 +121,7 @@ def entries(api: Api, tenant: str) -> list[str]:
 class TestIds:
     """T1, cases T01, T06, T08, T09."""
 
-    @pytest.mark.parametrize("tenant", [*GOOD, "\U0001f600" * 255], ids=ascii)
+    @pytest.mark.parametrize("tenant", GOOD, ids=lambda tenant: ascii(tenant)[:20])
     def test_each_works_from_end_to_end(self, api: Api, registry: Registry, tenant: str) -> None:
         url = Place(tenant).url
         first = api.put(url)
@@ -90,7 +137,8 @@ class TestIds:
         meant = {"%2E%2e": "..", "Bob's%20Tenant": "Bob's Tenant"}.get(raw, raw)
         assert api.put(f"/v1.0/{raw}").status in (201, 409)
         assert api.get(f"/v1.0/{raw}").json["id"] == meant
-        assert api.get(f"http://elsewhere:1/v1.0/{raw}").json["id"] == meant
+        if api.proxy != "haproxy":  # it takes none with another authority than Host
+            assert api.get(f"http://elsewhere:1/v1.0/{raw}").json["id"] == meant
 
     @pytest.mark.parametrize(
         "raw",
@@ -101,7 +149,8 @@ class TestIds:
         for method in ("GET", "PUT", "DELETE", "POST"):
             answer = api(method, f"/v1.0/{raw}")
             assert answer.status == 400
-            assert answer.json["error"]["code"] == 400
+            # Some of it a proxy refuses by itself; the documents say what.
+            assert (api.proxy, raw) in IN_FRONT or answer.json["error"]["code"] == 400
         assert api.get("/v1.0/a").status == 200
 
     def test_nothing_is_normalised(self, api: Api) -> None:
@@ -227,7 +276,8 @@ class TestPut:
             assert api.put(url, kind, body=body).status == 400
         assert api.put(url, kind, body=b" " * (1024 * 1024 + 1)).status == 413
         lines = [f"PUT {url} HTTP/1.1", "Host: x", "Connection: close", token, kind, "Content-Length: 50", "", "{}"]
-        assert api.raw("\r\n".join(lines).encode(), shut=True).status == 400
+        if api.proxy is None:  # a proxy waits for the rest of the body, and passes nothing on
+            assert api.raw("\r\n".join(lines).encode(), shut=True).status == 400
         assert api.get(url).json["metadata"] == {}
 
     def test_conditions(self, api: Api) -> None:
@@ -375,6 +425,52 @@ class TestMove:
         assert api.post(Place(a).move_url(b), body=b"x").status == 400
 
 
+class TestAtOnce:
+    """T5, T6, T7, T11: several at once over sockets; one wins, and everything is whole."""
+
+    def test_a_move_against_a_delete(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
+        names = [f"s{number}" for number in range(5)]
+        registry.own(later(), a, env, dict.fromkeys(names))
+        place = Place(a, env)
+        with ThreadPoolExecutor(2) as pool:
+            moved = pool.submit(lambda: api.post(place.move_url(b)).status)
+            deleted = pool.submit(lambda: api.delete(Place(a).url).status)
+            assert (moved.result() in {303, 410}, deleted.result()) == (True, 204)
+        assert api.post(f"{Place(a).url}/action/recover").status == 204
+        owner = b if moved.result() == 303 else a
+        found = [one["name"] for one in api.get(f"{Place(owner, env).url}/resources").json["resources"]]
+        assert found == names
+        counts = {tenant: api.get(Place(tenant).url).json["resource_count"] for tenant in (a, b)}
+        assert counts == {a: 0, b: 0} | {owner: 5}
+
+    def test_a_purge_against_a_recover(self, api: Api, registry: Registry, a: str, env: int) -> None:
+        registry.own(later(), a, env, {"q": 1})
+        assert api.delete(Place(a).url).status == 204
+        with ThreadPoolExecutor(2) as pool:
+            purged = pool.submit(lambda: registry.purge(Change("test", "here", "req", 10**17), a))
+            recovered = pool.submit(lambda: api.post(f"{Place(a).url}/action/recover").status)
+            assert (purged.result(), recovered.result()) in {(True, 404), (False, 204)}
+        assert api.get(Place(a, env, "q").url).status == (404 if purged.result() else 200)
+
+    def test_a_recover_against_a_delete_and_puts(self, api: Api, registry: Registry, a: str) -> None:
+        def call(number: int) -> int:
+            match number % 3:
+                case 0:
+                    return api.delete(Place(a).url).status
+                case 1:
+                    return api.post(f"{Place(a).url}/action/recover").status
+            return api.put(Place(a).url, json={"metadata": {"n": str(number)}}).status
+
+        with ThreadPoolExecutor(12) as pool:
+            found = list(pool.map(call, range(36)))
+        assert set(found) <= {202, 204, 409, 410}
+        told = entries(api, a)
+        assert told.count("delete") == found[0::3].count(204)
+        assert told.count("recover") == found[1::3].count(204)
+        assert abs(told.count("delete") - told.count("recover")) <= 1
+        assert api.get(Place(a).url).status == (200 if told.count("delete") == told.count("recover") else 410)
+
+
 class TestMoveAction:
     """T10, T11, cases T11, T12, T13."""
 
@@ -416,7 +512,11 @@ class TestMoveAction:
             assert api.post(url, f"If-Match: {header}").status == 400
         for header in (f"W/{tag}", tag.upper().replace("W/", "") if tag != tag.upper() else '"x"'):
             assert api.post(url, f"If-Match: {header}").status == 412
-        assert api.post(url, 'If-Match: "x"', f"If-Match: {tag}").status == 303
+        both = ['If-Match: "x"', f"If-Match: {tag}"]
+        if api.proxy == "nginx":  # it takes no header twice
+            assert api.post(url, *both).status == 400
+            both = [f'If-Match: "x", {tag}']
+        assert api.post(url, *both).status == 303
 
     def test_any_change_of_the_parties_changes_the_tag(self, api: Api, registry: Registry, env: int) -> None:
         one, two = made(api, f"one {env}"), made(api, f"two {env}")

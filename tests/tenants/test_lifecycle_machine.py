@@ -16,15 +16,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from configdb_sync.database import Database
-from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.metadata import TenantBody
+from configdb_sync.tenants.move_action import MoveAction
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.rows import Change, Tenant
 from configdb_sync.tenants.status import Counts, Status, counted
 from tests.tenants.conftest import emptied
+from tests.tenants.support import Api, Reply, serving
 
 IDS = ("a", "b", "..", "\U0001f600")
 ENVIRONMENTS = (1, 2)
@@ -56,13 +58,62 @@ def status_of(call: Any, *arguments: Any) -> int:
     return 200
 
 
+class OverHttp(Registry):
+    """The registry, asked and changed by way of a running service wherever it has a call for it."""
+
+    def __init__(self, database: Database, api: Api) -> None:
+        super().__init__(database, listed=3)
+        self._api = api
+
+    def _done(self, answer: Reply, *good: int) -> Reply:
+        if answer.status not in good:
+            assert answer.json["error"]["code"] == answer.status if answer.status >= 400 else answer.status == 301
+            raise refuse(answer.status, "as the service says")
+        return answer
+
+    def put(self, change: Change, tenant: str, body: TenantBody | None, *_: Any, **__: Any) -> tuple[Tenant, bool]:
+        told: Any = ... if body is None else {"metadata": body.metadata}
+        made = self._done(self._api.put(Place(tenant).url, json=told), 201, 202).status == 201
+        return super().tenant(tenant), made
+
+    def mark(self, change: Change, tenant: str, *_: Any) -> None:
+        self._done(self._api.delete(Place(tenant).url), 204)
+
+    def recover(self, change: Change, tenant: str) -> None:
+        self._done(self._api.post(f"{Place(tenant).url}/action/recover"), 204)
+
+    def tenant(self, tenant: str) -> Tenant:
+        shown = self._done(self._api.get(Place(tenant).url), 200)
+        found = super().tenant(tenant)
+        assert (shown.json["resource_count"], shown.etag) == (found.counts.size, f'"{found.etag}"')
+        return found
+
+    def locate(self, place: Place) -> tuple[Tenant, Live | Moved]:
+        answer = self._done(self._api.get(place.url), 200, 301)
+        tenant, found = super().locate(place)
+        assert isinstance(found, Live) is (answer.status == 200)
+        if isinstance(found, Moved):
+            assert answer.headers["location"] == place.under(found.owner.id).url
+        return tenant, found
+
+    def move_action(self, place: Place, destination: str) -> MoveAction:
+        self._done(self._api.get(place.move_url(destination)), 200)
+        return super().move_action(place, destination)
+
+    def move(self, change: Change, place: Place, destination: str, *_: Any) -> Place:
+        location = self._done(self._api.post(place.move_url(destination)), 303).headers["location"]
+        assert location == place.under(destination).url
+        return place.under(destination)
+
+
 class Lifecycle(RuleBasedStateMachine):
     database: Database
+    begins = 1
 
     def __init__(self) -> None:
         super().__init__()
-        self.registry = Registry(self.database, listed=3)
-        self.time = 1
+        self.registry = self.made()
+        self.time = self.begins
         self.lives: dict[str, Life] = {}
         self.sources: dict[tuple[int, str], Source] = {}
         self.pointers: dict[tuple[Life, int], Life] = {}
@@ -70,6 +121,9 @@ class Lifecycle(RuleBasedStateMachine):
 
     def start(self) -> None:
         raise NotImplementedError
+
+    def made(self) -> Registry:
+        return Registry(self.database, listed=3)
 
     def change(self) -> Change:
         self.time += 1
@@ -296,7 +350,8 @@ def test_on_sqlite_for_long(sqlite_template: Path) -> None:
         run_state_machine_as_test(machine, settings=options(400))
 
 
-def test_on_postgresql(postgresql_url: str) -> None:
+@pytest.mark.parametrize("examples", [2, pytest.param(60, marks=pytest.mark.long)])
+def test_on_postgresql(postgresql_url: str, examples: int) -> None:
     opened = open_registry(postgresql_url)
 
     class Machine(Lifecycle):
@@ -306,6 +361,28 @@ def test_on_postgresql(postgresql_url: str) -> None:
             emptied(opened)
 
     try:
-        run_state_machine_as_test(Machine, settings=options(2))
+        run_state_machine_as_test(Machine, settings=options(examples))
     finally:
         opened.close()
+
+
+@pytest.mark.long
+def test_over_the_service(database_url: str, tmp_path: Path) -> None:
+    """The same against a running service's answers, with two workers, on either database."""
+    opened = open_registry(database_url)
+    with serving(tmp_path / "state", "--drivers", "none", "--listed", "3", "--database", database_url) as (api, _):
+
+        class Machine(Lifecycle):
+            database = opened
+            begins = 10**17  # later than the service's clock: what it marks is due whenever time passes here
+
+            def start(self) -> None:
+                emptied(opened)
+
+            def made(self) -> Registry:
+                return OverHttp(opened, api)
+
+        try:
+            run_state_machine_as_test(Machine, settings=options(8))
+        finally:
+            opened.close()

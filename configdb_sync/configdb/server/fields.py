@@ -5,7 +5,7 @@ from __future__ import annotations
 from configdb_sync.configdb.server.contents import checked_text, type_name
 from configdb_sync.configdb.server.paths import MAX_ID, MAX_NAME
 from configdb_sync.configdb.server.refusals import refuse, shown
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, is_unicode
 
 
 def object_of(body: Json, what: str) -> dict[str, Json]:
@@ -36,7 +36,7 @@ def name_of(value: Json, what: str) -> str:
     if not 1 <= len(value) <= MAX_NAME:
         raise refuse(422, f"{what} must have 1 to {MAX_NAME} characters, not {len(value)}")
     checked_text(value)
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if not is_unicode(value):
         raise refuse(422, f"{what} holds half a surrogate pair")
     return value
 

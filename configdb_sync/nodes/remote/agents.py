@@ -29,13 +29,13 @@ class Agents:
     def run_all(self, command: str, identities: Sequence[str]) -> Iterator[tuple[str, Output | NodeError]]:
         """Have all nodes run a command; yield what came of it for each, as they come. Raises ``BusError``."""
         for outcome in self.rpc.call(SHELL, EXECUTE, {"cmd": command}, identities, timeout=self.timeout):
-            yield outcome.identity, self._output(outcome)
+            yield outcome.identity, self.output(outcome)
 
     def run_each(self, commands: dict[str, str]) -> Iterator[tuple[str, Output | NodeError]]:
         """Have each node run a command of its own. Raises ``BusError``."""
         requests = {identity: {"cmd": command} for identity, command in commands.items()}
         for outcome in self.rpc.call_each(SHELL, EXECUTE, requests, timeout=self.timeout):
-            yield outcome.identity, self._output(outcome)
+            yield outcome.identity, self.output(outcome)
 
     def run(self, identity: str, command: str) -> Output:
         """Have one node run a command. Raises ``NodeError`` if nothing can be said of it, ``BusError``."""
@@ -60,12 +60,13 @@ class Agents:
             "permissions": "0600",
         }
         for outcome in self.rpc.call(UPLOADFILE, UPLOAD, data, [identity], timeout=self.timeout):
-            found = self._failed(outcome)
+            found = self.failed(outcome)
             if found is not None:
                 raise found
 
-    def _output(self, outcome: Outcome) -> Output | NodeError:
-        found = self._failed(outcome)
+    def output(self, outcome: Outcome) -> Output | NodeError:
+        """Return what a command left behind, or why nothing can be said of it."""
+        found = self.failed(outcome)
         if found is not None or not isinstance(outcome, Reply):
             return found or NodeError("its answer can't be understood", node=outcome.identity)
         data = outcome.data
@@ -77,7 +78,8 @@ class Agents:
         except OutputError as error:
             return NodeError(f"its answer can't be understood: {error}", node=outcome.identity)
 
-    def _failed(self, outcome: Outcome) -> NodeError | None:
+    def failed(self, outcome: Outcome) -> NodeError | None:
+        """Return why an agent didn't do what it was asked for, None if it did."""
         if isinstance(outcome, Missing):
             return NodeError(f"doesn't answer: {outcome.hint}", node=outcome.identity)
         if isinstance(outcome, Failure):

@@ -20,6 +20,10 @@ from tests.support.service import fill, serving
 ACCESS = access.KeystoneAccess("admin", None, "http://keystone/v3")
 
 
+def without_login() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+
+
 def author(environ: dict[str, str], told: access.KeystoneAccess = ACCESS, *, writing: bool = True) -> str:
     return told.author(Headers(), environ, writing=writing)
 
@@ -58,14 +62,6 @@ def test_a_role_may_read_alone() -> None:
         author(user("auditor"), told)
 
 
-@pytest.fixture(scope="module")
-def keystone(tmp_path_factory: pytest.TempPathFactory) -> object:
-    with peer.running(tmp_path_factory.mktemp("keystone")) as found:
-        found.add_user("reader", "reader-password", "auditor")
-        found.add_user("nobody", "nobody-password", "member")
-        yield found
-
-
 def _eventually(what: Callable[[], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while not what():
@@ -75,12 +71,13 @@ def _eventually(what: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-@pytest.mark.long
 def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> None:
-    environ = {**{name: value for name, value in os.environ.items() if not name.startswith("OS_")}, **keystone.environ}
+    keystone.add_user("reader", "reader-password", "auditor")
+    keystone.add_user("nobody", "nobody-password", "member")
+    # Its own login is in the settings file, as for every command.
     arguments = ["--auth", "keystone", "--read-role", "auditor", "--state", str(tmp_path / "state")]
-    # keystonemiddleware and its dozens of libraries come from the peer's environment.
-    with serving(*arguments, environ=environ, packages=peer.packages()) as (url, _):
+    arguments += ["--settings", str(keystone.settings(tmp_path / "settings.yaml"))]
+    with serving(*arguments, environ=without_login()) as (url, _):
         admin = {"X-Auth-Token": keystone.token(), "X-Configdb-Author": "someone%20else"}
         fill(url, admin)
         assert requests.put(f"{url}{NODE}/values", json={"a": 1}, headers=admin, timeout=60).status_code == 204
@@ -107,15 +104,9 @@ def test_a_real_keystone_decides(keystone: peer.Keystone, tmp_path: Path) -> Non
         assert status("GET", admin) == 200
 
 
-@pytest.mark.long
 def test_keystone_away_is_503_in_our_shape(tmp_path: Path) -> None:
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("OS_")},
-        **peer.Keystone("http://127.0.0.1:1/v3").environ,
-    }
-    with serving(
-        "--auth", "keystone", "--state", str(tmp_path / "state"), environ=environ, packages=peer.packages()
-    ) as (url, _):
+    environ = without_login() | peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ
+    with serving("--auth", "keystone", "--state", str(tmp_path / "state"), environ=environ) as (url, _):
         answer = requests.get(url + "/components", headers={"X-Auth-Token": "x" * 32}, timeout=60)
         assert answer.status_code == 503
         assert answer.json()["status"] == 503

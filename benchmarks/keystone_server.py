@@ -1,0 +1,27 @@
+"""Keystone under this project's own gunicorn, two workers: run by Keystone's Python as ``keystone_server.py PORT``.
+
+gunicorn comes from the environment named by ``CONFIGDB_SYNC_PACKAGES``, behind what Keystone's own has.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+PORT = int(sys.argv[1])
+sys.argv = ["keystone"]  # it reads the command line when it is imported
+sys.path += [str(Path(__file__).resolve().parents[1]), os.environ["CONFIGDB_SYNC_PACKAGES"]]
+
+from configdb_sync.serving import Gunicorn, Listen, Transport  # noqa: E402
+
+
+def make(_ports: list[int]) -> tuple[Any, Any]:
+    """Return Keystone's application, in a worker."""
+    from keystone.wsgi.api import application  # type: ignore[import-not-found]
+
+    return None, application
+
+
+Gunicorn("keystone", [Listen("127.0.0.1", PORT)], Transport(), make).run()

@@ -1,0 +1,109 @@
+"""A backup as a file: a compressed tar, its manifest first. Read, it is trusted in nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from configdb_sync.backup import manifest
+from configdb_sync.backup.manifest import Manifest, Part
+from configdb_sync.errors import StateError
+
+_CHUNK = 1 << 20
+
+
+def part_of(path: Path) -> Part:
+    """Return size and digest of a file."""
+    with path.open("rb") as file:
+        return Part(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
+    """Write an archive of mode 0600, whole or not at all; ``files`` by their names in it.
+
+    Raises ``StateError`` if it is there already or can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.exists():
+            raise StateError(f"{path} is there already", way_out="name another file")
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar:
+                _add(tar, manifest.NAME, io.BytesIO(content := manifest.encode(described)), len(content))
+                for name, source in files.items():
+                    with source.open("rb") as opened:
+                        _add(tar, name, opened, described.parts[name].size)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, not a rename: it takes no other file's place.
+        os.link(temporary, path)
+    except OSError as error:
+        raise StateError(f"the backup {path} can't be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _add(tar: tarfile.TarFile, name: str, source: IO[bytes], size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    tar.addfile(member, source)
+
+
+def unpack(path: Path, folder: Path) -> Manifest:
+    """Unpack a backup into a folder and return its manifest.
+
+    What lies in the folder then are plain files of the names in ``manifest.PARTS``, each as the manifest says. Raises
+    ``StateError`` for anything else in the archive.
+    """
+    try:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
+            members = _members(tar)
+            name, first = next(members, (None, None))
+            if name != manifest.NAME or first is None:
+                raise StateError(f"{path} is no backup of configdb-sync")
+            described = manifest.decode(first.read(manifest.LONGEST + 1)[: manifest.LONGEST])
+            left = dict(described.parts)
+            for name, content in members:
+                if name not in left:
+                    raise StateError(f"{path} holds {str(name)[:60]!r}, which its manifest doesn't name (once)")
+                _lay(folder / name, content, left.pop(name))
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise StateError(f"{path} is no whole backup: {type(error).__name__}") from None
+    except OSError as error:
+        raise StateError(f"the backup {path} can't be read: {error.strerror or 'it is no archive'}") from None
+    if left:
+        raise StateError(f"{path} is no whole backup: it lacks {', '.join(sorted(left))}")
+    return described
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
+    for member in tar:
+        content = tar.extractfile(member) if member.isreg() else None
+        if content is None or member.name not in {manifest.NAME, *manifest.PARTS}:
+            raise StateError(
+                f"the archive holds {member.name[:60]!r}, which no backup has: nothing of it was used",
+                way_out="was it made by `configdb-sync backup`, and is it as it was?",
+            )
+        yield member.name, content
+
+
+def _lay(target: Path, content: IO[bytes], part: Part) -> None:
+    digest, left = hashlib.sha256(), part.size
+    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        while chunk := content.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                break
+            digest.update(chunk)
+            file.write(chunk)
+    if left or digest.hexdigest() != part.sha256:
+        raise StateError(f"{target.name} in the backup isn't what its manifest says: the archive was changed or broken")

@@ -1,0 +1,83 @@
+"""Brings a backup back: checked as a whole, brought up to date, then laid into its places."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from configdb_sync.backup import archive, sqlite
+from configdb_sync.backup.manifest import CONFIGDB, DATABASE, Manifest
+from configdb_sync.backup.places import Places
+from configdb_sync.clock import Clock
+from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.errors import StateError
+from configdb_sync.sync.lock import run_lock
+from configdb_sync.sync.records import distrust, open_records
+from configdb_sync.tenants.opening import open_registry
+
+_LOCK = re.compile(r"environment-(\d+)\.lock")
+
+
+def restore(path: Path, folder: Path, places: Places, *, replace: bool, wait: float, clock: Clock) -> Manifest:
+    """Make the state (``folder``, with its ``places``) what a backup says; return the backup's manifest.
+
+    Nothing is changed before the whole archive was found good. Databases are written over in one transaction each, so
+    services may go on. Raises ``StateError`` for a bad archive, for one of a newer version, and for a state that isn't
+    empty unless ``replace`` is set; ``BusyError`` if a run is still at work after ``wait`` seconds.
+    """
+    if not replace and (there := list(_there(places))):
+        raise StateError(
+            f"the state isn't empty: {', '.join(there)}; nothing was changed",
+            way_out="--replace puts the backup in its place; make a backup of it before",
+        )
+    with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as temporary:
+        unpacked = Path(temporary)
+        found = archive.unpack(path, unpacked)
+        for name in (DATABASE, CONFIGDB):
+            if name in found.parts:
+                _check(unpacked / name, name, places)
+        if {DATABASE, CONFIGDB} <= found.parts.keys():
+            # A ConfigDB elsewhere goes on meanwhile, and tells by its digests what was written since (U18).
+            with closing(open_records(f"sqlite:///{unpacked / DATABASE}")) as database:
+                distrust(database)
+        with _no_run_at_work(folder, wait, clock):
+            for name in found.parts:
+                if name in places.databases:
+                    sqlite.lay_over(unpacked / name, places.databases[name])
+                else:
+                    (unpacked / name).replace(places.secrets[name])
+    return found
+
+
+def _there(places: Places) -> Iterator[str]:
+    for each in (places.databases, places.secrets):
+        yield from (name for name, path in each.items() if path.exists() and path.stat().st_size)
+
+
+def _check(path: Path, name: str, places: Places) -> None:
+    if name not in places.databases:
+        raise StateError(
+            f"the backup holds {name}, and by the settings this is kept at {places.elsewhere[name]}",
+            way_out="restore without that setting, or bring the content there by other means",
+        )
+    sqlite.check(path, name)
+    url = f"sqlite:///{path}"
+    # A newer version's tables are refused by this, an older one's are brought up to date.
+    if name == CONFIGDB:
+        open_configdb(url, connections=1).close()
+    else:
+        open_records(url).close()
+        open_registry(url, connections=1).close()
+
+
+@contextlib.contextmanager
+def _no_run_at_work(folder: Path, wait: float, clock: Clock) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for entry in sorted(folder.iterdir()):
+            if lock := _LOCK.fullmatch(entry.name):
+                stack.enter_context(run_lock(folder, int(lock[1]), wait, clock))
+        yield

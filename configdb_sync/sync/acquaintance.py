@@ -1,0 +1,76 @@
+"""Who a node is by its base files and the settings: checked against where it was found (U4), its levels, its data
+sources (U7). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from configdb_sync.configdb.model import LevelPath
+from configdb_sync.errors import EnvironmentMismatchError, NodeError, SettingsError
+from configdb_sync.hiera.datasource import DataSource
+from configdb_sync.hiera.declared import parse_entries
+from configdb_sync.hiera.facts import NodeFacts, facts_of
+from configdb_sync.hiera.layouts import DEFAULT, Layout
+from configdb_sync.hiera.placeholders import expand, parse
+from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.nailgun.roster import Roster
+from configdb_sync.nodes.model import NodeRead
+from configdb_sync.sync.options import RunOptions
+
+PLUGIN = "configdb-sync"
+"""The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
+
+
+@dataclass(frozen=True)
+class Acquaintance:
+    """What a run's options, and Nailgun where it is asked, make of nodes' base files."""
+
+    options: RunOptions
+    roster: Roster | None = None
+
+    def check(self, read: NodeRead, facts: NodeFacts, layout: Layout) -> None:
+        """Raise ``NodeError`` or ``EnvironmentMismatchError`` if the facts contradict where the node was found."""
+        where = " and ".join(layout.base_files)
+        if facts.uid != read.identity:
+            raise NodeError(
+                f"its facts say uid {facts.uid}, but it was found as node {read.identity}",
+                way_out="nothing of it was touched; put its own files there",
+                file=where,
+            )
+        if facts.environment != self.options.environment:
+            raise EnvironmentMismatchError(
+                f"it belongs to environment {facts.environment} (fact deployment_id), not {self.options.environment}",
+                way_out=f"use --env {facts.environment}",
+                file=where,
+            )
+        if self.roster is not None:
+            self.roster.check(facts.uid, facts.fqdn)
+
+    def data_sources(self, layout: Layout, base: Mapping[str, Json]) -> tuple[DataSource, ...]:
+        """Return the data sources of a node with these base files; ``SettingsError`` for an entry that is wrong."""
+        section = base.get(PLUGIN)
+        metadata = section.get("metadata") if isinstance(section, dict) else None
+        entries = metadata.get("data_sources", []) if isinstance(metadata, dict) else []
+        if not isinstance(entries, list):
+            raise SettingsError(
+                f"{PLUGIN}.metadata.data_sources is {type(entries).__name__}, not a list",
+                way_out="correct the plugin's settings",
+            )
+        return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
+
+    def told(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
+        """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
+        facts = facts_of(layout, base)
+        names = tuple(source.name for source in self.data_sources(layout, facts.scope))
+        return facts, self.levels(facts.scope), names
+
+    def levels(self, facts: Mapping[str, Json]) -> LevelPath:
+        """Return a node's place in ConfigDB. Raises ``NodeError`` if its facts don't tell it."""
+        path = []
+        for name, template in self.options.levels:
+            try:
+                path.append((name, expand(parse(template), facts)))
+            except ValueError as error:
+                raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
+        return tuple(path)

@@ -1,0 +1,33 @@
+"""Whether ConfigDB gives what was foreseen: nothing is written else (U10, U20)."""
+
+from __future__ import annotations
+
+from configdb_sync.configdb.change import Place
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import Etags
+from configdb_sync.errors import UnexpectedAnswerError
+from configdb_sync.jsonvalues import Document, document_digest, dumps
+from configdb_sync.sync.decide import Decision
+
+
+def check_effective(client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None) -> None:
+    """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
+
+    ``known`` are the document's digests where the server gives them; it is asked for the whole document if they differ.
+    """
+    if known is not None and known.effective == decision.effective_digest:
+        return
+    found = client.effective(place.env, place.levels, place.definition)
+    if document_digest(found) != decision.effective_digest:
+        raise UnexpectedAnswerError(
+            "ConfigDB's effective data is not what its values and overrides give:"
+            f" {_differing(decision.effective, found)}",
+            way_out="if someone changed an override just now, run again; the file was left alone",
+        )
+
+
+def _differing(foreseen: Document, found: Document) -> str:
+    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
+    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"

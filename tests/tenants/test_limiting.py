@@ -1,0 +1,91 @@
+"""Token buckets (issue 8, part 4): a burst, a rate in the long run, a bounded memory, and when to come back."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configdb_sync.clock import SystemClock
+from configdb_sync.tenants.limiting import Buckets, buckets
+from configdb_sync.tenants.refusals import TenantRefusal
+from tests.support.clocks import ManualClock
+
+
+def let_through(some: Buckets, name: str) -> bool:
+    try:
+        some.take(name)
+    except TenantRefusal:
+        return False
+    return True
+
+
+def test_a_burst_and_then_the_rate() -> None:
+    clock = ManualClock()
+    some = Buckets(clock, rate=2, burst=3)
+    assert [let_through(some, "a") for _ in range(5)] == [True, True, True, False, False]
+    assert let_through(some, "b"), "each has its own"
+    clock.advance(0.5)
+    assert [let_through(some, "a") for _ in range(2)] == [True, False]
+    clock.advance(1000)
+    assert [let_through(some, "a") for _ in range(5)] == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize(("rate", "after"), [(0.1, "10"), (1, "1"), (50, "1")])
+def test_it_says_when_to_come_back(rate: float, after: str) -> None:
+    clock = ManualClock()
+    some = Buckets(clock, rate, burst=1)
+    some.take("a")
+    for ask in (some.take, some.check):
+        with pytest.raises(TenantRefusal) as refusal:
+            ask("a")
+        assert refusal.value.status == 429
+        assert refusal.value.headers == (("Retry-After", after),)
+    clock.advance(float(after))
+    some.check("a")
+    some.take("a")
+
+
+def test_asking_takes_nothing() -> None:
+    some = Buckets(ManualClock(), 1, burst=1)
+    for _ in range(5):
+        some.check("a")
+    some.take("a")
+
+
+def test_the_memory_is_bounded() -> None:
+    some = Buckets(ManualClock(), 1, burst=1, most=5)
+    for number in range(1000):
+        some.take(f"client {number}")
+    assert len(some._levels) == 5
+    assert not let_through(some, "client 999")
+
+
+def test_none_for_no_limit() -> None:
+    assert buckets(SystemClock(), 0) is None
+    few = buckets(ManualClock(), 0.1)
+    assert few is not None
+    assert let_through(few, "a")
+
+
+@given(st.lists(st.floats(0, 3), max_size=60), st.floats(0.1, 10), st.integers(1, 5))
+def test_never_more_than_the_burst_and_the_rate_allow(steps: list[float], rate: float, burst: int) -> None:
+    clock = ManualClock()
+    some = Buckets(clock, rate, burst)
+    through = 0
+    for step in steps:
+        clock.advance(step)
+        through += let_through(some, "a")
+    assert through <= burst + clock.passed * rate + 1e-6
+
+
+def test_many_threads_at_once() -> None:
+    some = Buckets(ManualClock(), 1, burst=50)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: let_through(some, "a"), range(400)))
+    assert sum(found) == 50
+    with contextlib.suppress(TenantRefusal):
+        some.check("a")
