@@ -209,6 +209,24 @@ class Objects(Link):
         call = Call("DELETE", f"/resource_definitions/{definition}", repeatable=True, accept=frozenset({404}))
         self._call(call)
 
+    def delete_empty_component(self, component: int) -> bool:
+        """Delete a component that has no definitions and return True; one that isn't there (any more) is as good.
+
+        Returns False if it has definitions. Raises ``UnsupportedError`` on servers other than the embedded one: these
+        would delete it with whatever was put into it meanwhile.
+        """
+        if self.server() is not ServerKind.EMBEDDED:
+            raise UnsupportedError(
+                f"component {component} can't be deleted: {self.base} has no way to do so only if it is empty",
+                way_out="it does no harm",
+            )
+        call = Call("DELETE", f"/components/{component}/empty", repeatable=True, accept=frozenset({404}))
+        try:
+            self._call(call)
+        except ConflictError:
+            return False
+        return True
+
     def _create(self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]) -> T:
         """POST and return what was made; where that didn't work, or isn't known, return what ``look`` finds (S04)."""
         call = Call("POST", path, json_body(body))

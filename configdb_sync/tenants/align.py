@@ -18,6 +18,7 @@ from configdb_sync import failpoints
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Component
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.tenants import owning, schema
@@ -95,7 +96,7 @@ def _tell_home(client: ConfigDBClient, told: Wanted, components: list[Component]
 
 
 def purge(client: ConfigDBClient, environment: int, body: Mapping[str, Any]) -> list[str]:
-    """Delete the definitions of a purged tenant; return what was done.
+    """Delete the definitions of a purged tenant and its component, if that is empty then; return what was done.
 
     An id is only believed while it has the name that the registry held and lies where our definitions do: servers may
     give an id anew.
@@ -115,7 +116,18 @@ def purge(client: ConfigDBClient, environment: int, body: Mapping[str, Any]) -> 
         client.delete_definition(number)
         done.append(f"deleted definition {number} ({source})")
         failpoints.here("definition-deleted")
-    return done
+    return done + _delete_emptied(client, name)
+
+
+def _delete_emptied(client: ConfigDBClient, name: str) -> list[str]:
+    """Delete the component that the purge has emptied; whoever puts something into it at once keeps it."""
+    found = next((one for one in client.components() if one.name == name and not one.definitions), None)
+    if found is None:
+        return []
+    try:
+        return [f"deleted component {name!r}"] if client.delete_empty_component(found.id) else []
+    except UnsupportedError as error:
+        return [f"left component {name!r}, empty: {error}"]
 
 
 def _ours(component: str, name: str, environment: int) -> bool:

@@ -190,7 +190,7 @@ class Application:
             return caller.name
         return f"tenant {caller.tenant}" if caller.tenant is not None else f"project {caller.project}"
 
-    def _admitted(self, caller: Caller, asked: Route, method: str, query: str | None) -> Caller:
+    def _admitted(self, caller: Caller, asked: Route, method: str = "GET", query: str | None = None) -> Caller:
         """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
         rule = rule_of(asked, method, query, public=self._public)
         own = False

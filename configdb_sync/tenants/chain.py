@@ -23,6 +23,7 @@ from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
 from configdb_sync.tenants.status import cut
+from configdb_sync.tenants.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Chain:
         self._drivers = drivers
         self._clock = clock
         self._max_age = max_age
+        self._turns = Turns(registry.database, clock)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="status")
         self._busy = threading.Semaphore(_THREADS)
         self._lock = threading.Lock()
@@ -65,17 +67,33 @@ class Chain:
                 self._asked.clear()
             # Noted before, so that of many GETs at once one asks.
             self._asked[place] = (now, True if known is None else known[1])
-        fresh = True
+        fresh, since = True, 0.0
         try:
-            fresh = self._refresh(place)
+            fresh, since = self._in_turn(place)
         except TenantRefusal:
             pass  # it is gone; the GET itself says so
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)
             self.failures["chain"] += 1
         with self._lock:
-            self._asked[place] = (now, fresh)
+            self._asked[place] = (now - since, fresh)
         return fresh
+
+    def _in_turn(self, place: Place) -> tuple[bool, float]:
+        """Ask unless another process has of late; return whether all could be asked, and how many seconds ago."""
+        if not self._max_age:
+            return self._refresh(place), 0.0
+        if place.environment is None:
+            self._registry.tenant(place.tenant)  # what isn't there takes no turn
+        else:
+            self._registry.locate(place)
+        turn = self._turns.take(place, self._max_age)
+        if not turn.mine:
+            return turn.fresh, turn.since
+        fresh = self._refresh(place)
+        if fresh is not turn.fresh:
+            self._turns.tell(place, fresh=fresh)
+        return fresh, 0.0
 
     def _refresh(self, place: Place) -> bool:
         for driver in self._drivers.values():

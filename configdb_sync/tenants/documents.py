@@ -115,7 +115,7 @@ CALLS: dict[str, _Codes] = {
 
 _ANY = {"type": "object"}
 _ERROR = {"$ref": "#/components/schemas/Error"}
-_OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
+OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 
 
 def show_health(context: Context, request: Request) -> Answer:
@@ -172,7 +172,7 @@ def _parameters(path: str, method: str) -> list[dict[str, Any]]:
         found += [*more, _LEVEL, _MATCH, _NONE_MATCH]
     elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
         found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
-    elif method in {"get", "head"} and path not in _OPEN:
+    elif method in {"get", "head"} and path not in OPEN:
         found += [_FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
     return found
 
@@ -183,7 +183,7 @@ def openapi() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for path, methods in CALLS.items():
         for method, codes in methods.items():
-            everywhere = (400, 500) if path in _OPEN else (400, 401, 403, 429, 500)
+            everywhere = (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
             answers: dict[str, Any] = {}
             for code in sorted({*codes, *everywhere}):
                 answers[str(code)] = {"description": str(code)}
@@ -192,7 +192,7 @@ def openapi() -> dict[str, Any]:
                         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
                     }
             operation: dict[str, Any] = {"parameters": _parameters(path, method), "responses": answers}
-            if path in _OPEN:
+            if path in OPEN:
                 operation["security"] = []
             if method == "put":
                 schema = _ANY if path.endswith("/{dataSource}") else {"$ref": "#/components/schemas/Tenant"}

@@ -1,4 +1,4 @@
-"""The policy's rules with their defaults (T12): which rule each call needs. Pure data, documented for operators.
+"""The policy's rules with their defaults (T12), and which of them each call needs. Pure, documented for operators.
 
 ``oslopolicy-sample-generator --namespace configdb_sync.tenants`` finds them by entry point.
 """
@@ -9,76 +9,51 @@ from urllib.parse import unquote
 
 from oslo_policy.policy import DocumentedRuleDefault, Operation, RuleDefault
 
-from configdb_sync.tenants.paths import Kind, Place, Route
+from configdb_sync.tenants.documents import CALLS, OPEN
+from configdb_sync.tenants.paths import Kind, Place, Route, route
 
 NAMESPACE = "configdb_sync.tenants"
 OPERATOR = "operator"
 OWN = "own_tenant"
 OTHER = "admin:other"
+_READING = frozenset({"GET", "HEAD"})
+_SHOW_VALUES = ("level", "show")
 METRICS_ROLE = "metrics_reader"
 """The role that reads the metrics and nothing else; whoever has the token of --metrics-token-file has it."""
 
-_TENANT = "/v1.0/{tenantId}"
-_ENVIRONMENT = f"{_TENANT}/environments/{{environment}}"
-_SOURCE = f"{_ENVIRONMENT}/resources/{{dataSource}}"
-_READ = (_TENANT, f"{_TENANT}/environments", f"{_TENANT}/resources", _ENVIRONMENT, f"{_ENVIRONMENT}/resources", _SOURCE)
-_LOOK = tuple(f"{_ENVIRONMENT}/{what}" for what in ("matrix", "runs", "runs/{run}"))
-_LOOK_ALL = ("/environments", *(f"/environments/{{environment}}/{what}" for what in ("matrix", "runs", "runs/{run}")))
-_MOVES = tuple(f"{place}/action/move" for place in (_TENANT, _ENVIRONMENT, _SOURCE))
-
-_ADMIN: tuple[tuple[str, str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
-    ("admin:list_tenants", "List all tenants, and those that can be recovered.", (("GET", ("/v1.0",)),)),
-    ("admin:get", "Read any tenant, its environments and its data sources.", (("GET", _READ), ("HEAD", _READ))),
-    (
-        "admin:get_values",
-        "Read the effective data of a data source, passwords in it included (the query parameter level).",
-        (("GET", (_SOURCE,)), ("HEAD", (_SOURCE,))),
-    ),
-    (
-        "admin:get_status",
-        "See nodes, runs and environments as they stand, whoever owns what is in them; the status page, too.",
-        (("GET", (*_LOOK_ALL, *_LOOK)), ("HEAD", (*_LOOK_ALL, *_LOOK))),
-    ),
-    ("admin:put_tenant", "Create a tenant, or modify its metadata.", (("PUT", (_TENANT,)),)),
-    ("admin:delete_tenant", "Mark a tenant for deletion.", (("DELETE", (_TENANT,)),)),
-    (
-        "admin:recover_tenant",
-        "Bring back a tenant that is marked for deletion.",
-        (("POST", (f"{_TENANT}/action/recover",)),),
-    ),
-    ("admin:override", "Override the values of a data source.", (("PUT", (_SOURCE,)),)),
-    ("admin:get_move", "Look at what a move would touch.", (("GET", _MOVES),)),
-    ("admin:move", "Move a data source, an environment, or all that a tenant has.", (("POST", _MOVES),)),
-    ("admin:audit", "Read the audit trail, of one tenant or of all.", (("GET", ("/audit", f"{_TENANT}/audit")),)),
-    ("admin:metrics", "Read the metrics, which name tenants.", (("GET", ("/metrics",)),)),
-)
-_PUBLIC = (
-    (
-        "public:get",
-        "Read a tenant, its environments and its data sources; with --public-page nodes and runs, too.",
-        (("GET", (*_READ, *_LOOK)), ("HEAD", (*_READ, *_LOOK))),
-    ),
-    (
-        "public:get_values",
-        "Read the effective data of a data source, passwords in it included (the query parameter level).",
-        (("GET", (_SOURCE,)), ("HEAD", (_SOURCE,))),
-    ),
-)
-
-_OF_KINDS: dict[tuple[Kind, str], str] = {
-    (Kind.TENANTS, "GET"): "list_tenants",
-    (Kind.ENVIRONMENTS, "GET"): "get",
-    (Kind.RESOURCES, "GET"): "get",
-    (Kind.MOVE, "GET"): "get_move",
-    (Kind.MOVE, "POST"): "move",
-    (Kind.RECOVER, "POST"): "recover_tenant",
-    (Kind.AUDIT, "GET"): "audit",
-    (Kind.ALL_ENVIRONMENTS, "GET"): "get_status",
-    (Kind.MATRIX, "GET"): "get_status",
-    (Kind.RUNS, "GET"): "get_status",
-    (Kind.RUN, "GET"): "get_status",
+_DESCRIPTIONS = {
+    "admin:list_tenants": "List all tenants, and those that can be recovered.",
+    "admin:get": "Read any tenant, its environments and its data sources.",
+    "admin:get_values": "Read the effective data of a data source, passwords in it included (the query's level).",
+    "admin:put_tenant": "Create a tenant, or modify its metadata.",
+    "admin:delete_tenant": "Mark a tenant for deletion.",
+    "admin:recover_tenant": "Bring back a tenant that is marked for deletion.",
+    "admin:override": "Override the values of a data source.",
+    "admin:get_move": "Look at what a move would touch.",
+    "admin:move": "Move a data source, an environment, or all that a tenant has.",
+    "admin:audit": "Read the audit trail, of one tenant or of all.",
+    "admin:metrics": "Read the metrics, which name tenants.",
+    "admin:other": "All other calls of the admin endpoint.",
+    "public:get": "Read a tenant, its environments and its data sources.",
+    "public:get_values": "Read the effective data of a data source, passwords in it included (the query's level).",
 }
+_OF_KINDS: dict[tuple[str, str], str] = {
+    ("tenants", "GET"): "list_tenants",
+    ("environments", "GET"): "get",
+    ("resources", "GET"): "get",
+    ("matrix", "GET"): "get",
+    ("runs", "GET"): "get",
+    ("run", "GET"): "get",
+    ("move", "GET"): "get_move",
+    ("move", "POST"): "move",
+    ("recover", "POST"): "recover_tenant",
+    ("audit", "GET"): "audit",
+}
+"""Rules by the kind of a URL, as its value names it, and method."""
 _OF_DOCUMENTS = {"audit": "audit", "metrics": "metrics"}
+_OPERATORS = frozenset({"move", "recover", "audit"})
+"""What a tenant's path has on the admin endpoint alone."""
+_EXAMPLES = {"tenantId": "t", "environment": "1", "dataSource": "s", "run": "r"}
 
 
 def rules(admin_role: str = "admin") -> list[RuleDefault]:
@@ -92,13 +67,37 @@ def rules(admin_role: str = "admin") -> list[RuleDefault]:
             " its ID), or the token is the tenant's own.",
         ),
     ]
-    for calls, who in ((_ADMIN, OPERATOR), (_PUBLIC, OWN)):
-        for name, description, operations in calls:
-            told = [Operation(path=path, method=method) for method, paths in operations for path in paths]
-            check = f"rule:{who} or role:{METRICS_ROLE}" if name == "admin:metrics" else f"rule:{who}"
-            found.append(DocumentedRuleDefault(name, check, description, told))
-    found.append(RuleDefault(OTHER, f"rule:{OPERATOR}", description="All other calls of the admin endpoint."))
+    told = _calls()
+    for name, description in _DESCRIPTIONS.items():
+        check = f"rule:{OWN}" if name.startswith("public:") else f"rule:{OPERATOR}"
+        if name == "admin:metrics":
+            check += f" or role:{METRICS_ROLE}"
+        calls = [Operation(path=path, method=method) for path, method in told.get(name, [])]
+        if calls:
+            found.append(DocumentedRuleDefault(name, check, description, calls))
+        else:
+            found.append(RuleDefault(name, check, description=description))
     return found
+
+
+def _calls() -> dict[str, list[tuple[str, str]]]:
+    """Return the calls that need each rule, as the code itself decides."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path, methods in CALLS.items():
+        if path in OPEN:
+            continue
+        asked = route(tuple(path.format(**_EXAMPLES)[1:].split("/")))
+        source = asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is not None
+        for method in (method.upper() for method in methods):
+            queries = (None, "level=") if source and method in _READING else (None,)
+            publics = (False, True) if _is_public(asked, method) else (False,)
+            for rule in {rule_of(asked, method, query, public=public) for query in queries for public in publics}:
+                found.setdefault(rule, []).append((path, method))
+    return found
+
+
+def _is_public(asked: Route, method: str) -> bool:
+    return asked.place is not None and method in _READING and asked.kind.value not in _OPERATORS
 
 
 def list_rules() -> list[RuleDefault]:
@@ -113,8 +112,11 @@ def rule_of(asked: Route, method: str, query: str | None, *, public: bool) -> st
     method = "GET" if method == "HEAD" else method
     if asked.kind is Kind.PLACE and asked.place is not None:
         return f"admin:{_of_place(asked.place, method, query)}"
-    name = _OF_DOCUMENTS.get(asked.document) if asked.kind is Kind.DOCUMENT else _OF_KINDS.get((asked.kind, method))
-    return OTHER if name is None else f"admin:{name}"
+    if asked.kind is Kind.DOCUMENT:
+        return f"admin:{_OF_DOCUMENTS.get(asked.document, 'other')}"
+    if asked.place is None and asked.kind is not Kind.TENANTS:
+        return OTHER
+    return f"admin:{_OF_KINDS.get((asked.kind.value, method), 'other')}"
 
 
 def _of_place(place: Place, method: str, query: str | None) -> str:
@@ -126,5 +128,8 @@ def _of_place(place: Place, method: str, query: str | None) -> str:
 
 
 def _values(place: Place | None, query: str | None) -> bool:
-    # Whatever may turn out to be the parameter counts as it: %6Cevel is one too.
-    return place is not None and place.data_source is not None and query is not None and "level" in unquote(query)
+    if place is None or place.data_source is None or query is None:
+        return False
+    # Whatever may turn out to be a parameter that shows values counts as one: %6Cevel, too.
+    plain = unquote(query)
+    return any(name in plain for name in _SHOW_VALUES)

@@ -164,6 +164,14 @@ leases = Table(
     Column("until", BigInteger, nullable=False),
 )
 
+status_turns = Table(
+    "tenant_status_turns",
+    metadata,
+    Column("place", String(64), primary_key=True),
+    Column("asked", BigInteger, nullable=False, index=True),
+    Column("fresh", Boolean, nullable=False, server_default=true()),
+)
+
 audit = Table(
     "tenant_audit",
     metadata,

@@ -42,8 +42,12 @@ def enable(
     file.write_text(yaml.safe_dump(whole | {"master_ip": "127.0.0.1"}))
 
 
-def astute(master: Jail, stage: str, env: int, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run the task as Astute does: `cd` to the plugin and its command, with the environment's number put in."""
+def command(stage: str, env: int) -> str:
+    """The task's command line as Astute runs it: `cd` to the plugin, the environment's number put in."""
     task = TASKS[STAGES[stage]]
-    command = f"cd {task['cwd']} && {task['cmd'].replace('{CLUSTER_ID}', str(env))}"
-    return master.run(" ".join([command, *more]))
+    return f"cd {task['cwd']} && {task['cmd'].replace('{CLUSTER_ID}', str(env))}"
+
+
+def astute(master: Jail, stage: str, env: int, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run the task as Astute does."""
+    return master.run(" ".join([command(stage, env), *more]))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-LIMIT_S = 240
+LIMIT_S = 600
 COMMANDS = ("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "rm", "chmod", "ls", "cat", "test")
 MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
 ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}
@@ -27,31 +28,43 @@ class Jail:
 
     root: Path
 
-    def run(self, command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a shell command confined to the root, as Astute does."""
+        return self._namespace(self._confined(command, environ), stdin)
+
+    def start(self, command: str, **environ: str) -> subprocess.Popen[str]:
+        """Start a shell command so, in a process group of its own."""
+        return subprocess.Popen(
+            self._command(self._confined(command, environ)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _confined(self, command: str, environ: Mapping[str, str]) -> str:
         inside = " ".join(f"{name}='{value}'" for name, value in {**ASTUTE, **environ}.items())
         quoted = command.replace("'", "'\\''")
-        return self._namespace(f"exec chroot '{self.root}' /usr/bin/env -i {inside} /bin/sh -c '{quoted}'")
+        return f"exec chroot '{self.root}' /usr/bin/env -i {inside} /bin/sh -c '{quoted}'"
 
     def rpm(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run this machine's rpm on the root; the package's own scripts run confined to it."""
         words = " ".join(f"'{argument}'" for argument in arguments)
         return self._namespace(f"exec rpm --root '{self.root}' {words}")
 
-    def _namespace(self, script: str) -> subprocess.CompletedProcess[str]:
+    def _namespace(self, script: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._command(script), capture_output=True, text=True, check=False, timeout=LIMIT_S, input=stdin
+        )
+
+    def _command(self, script: str) -> list[str]:
         mounts = [
             f"mount --rbind '/{name}' '{self.root}/{name}'"
             for name in MOUNTED
             if (self.root / name).is_dir() and not (self.root / name).is_symlink()
         ]
-        return subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, script])],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-            stdin=subprocess.DEVNULL,
-        )
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, script])]
 
 
 def make(root: Path) -> Jail:

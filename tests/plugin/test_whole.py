@@ -1,89 +1,52 @@
-"""U1, U3, U4, U8, U10, U12, F2, F5: the installed plugin among all its peers, by the very command line of Astute.
+"""U1, U3, U4, U5, U8, U10, U12, F2, F4, F5: the installed plugin among all its peers, by the very command of Astute.
 
-The peers: nodes on a real broker, Nailgun by TLS with the master's own certificate, ConfigDB in the plugin or, long, as
-a service that a real Keystone's catalog tells of.
+The peers: nodes on a real broker (simulated ones; long, real ones), Nailgun by TLS with the master's own certificate, a
+real Keystone, ConfigDB in the plugin or as its own service behind keystonemiddleware, out of the bundled runtime.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from werkzeug.serving import make_server
+import yaml
 
-from configdb_sync.clock import SystemClock
-from configdb_sync.configdb.server import access, app
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.nodes import SimulatedNodes
 from configdb_sync.simulator.tree import Tree, load
 from tests.lab import laboratory
-from tests.lab.laboratory import Laboratory
 from tests.nailgun.conftest import make_small
-from tests.nailgun.test_tls import self_signed
-from tests.peers import keystone
+from tests.peers import keystone as peer
 from tests.plugin.calling import astute, enable
+from tests.plugin.conftest import Bus, Nailguns, meet
 from tests.plugin.jail import Jail
-from tests.support.nailgun import Nailgun, serving
+from tests.support.fixtures import require_data
+from tests.support.nailgun import Nailgun
+from tests.support.nailgun import load as load_nailgun
 from tests.support.trees import make_trees
 
 ENVIRONMENT = 5
 FILE = f"etc/fuel/cluster/{ENVIRONMENT}/astute.yaml"
+LISTENS = re.compile(r"ConfigDB listens on (http://\S+)\n")
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Laboratory]:
-    """A broker without nodes."""
-    why = laboratory.unavailable()
-    if why is not None:
-        pytest.skip(why)
-    with laboratory.running([]) as running:
-        yield running
-
-
-@pytest.fixture
-def nodes(lab: Laboratory, tmp_path: Path, master: Jail) -> Iterator[dict[str, Tree]]:
-    """Three nodes on the bus, and the master's settings for it."""
-    trees = {path.name.removeprefix("node-"): Tree(load(path)) for path in make_trees(tmp_path / "t", *"123").iterdir()}
-    (master.root / "etc/mcollective").mkdir(exist_ok=True)
-    shutil.copy(lab.config, master.root / "etc/mcollective/client.cfg")
-    stop, ready = threading.Event(), threading.Event()
-    simulator = Simulator(lab.settings(), SimulatedNodes(trees, lab.settings().signer, {}), SystemClock())
-    thread = threading.Thread(target=simulator.run, args=(stop.is_set, ready.set))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        yield trees
-    finally:
-        stop.set()
-        thread.join()
-
-
-@pytest.fixture
-def nailgun(master: Jail, tmp_path: Path) -> Iterator[Nailgun]:
-    """A Nailgun whose certificate lies where the master keeps it."""
-    certificate, key = self_signed(tmp_path)
-    kept = master.root / "var/lib/fuel/keys/master/nginx"
-    kept.mkdir(parents=True, exist_ok=True)
-    shutil.copy(certificate, kept / "nginx.crt")
-    found = make_small(ENVIRONMENT).all_are("deploying")
-    with serving(found, (certificate, key)):
-        yield found
+def trees_of(folder: Path) -> dict[str, Tree]:
+    return {path.name.removeprefix("node-"): Tree(load(path)) for path in sorted(folder.iterdir())}
 
 
 def constants(nailgun: Nailgun) -> dict[str, str]:
     return {"nailgun_port": str(urlsplit(nailgun.url).port)}
 
 
-def deploy(master: Jail) -> str:
+def deploy(master: Jail, env: int = ENVIRONMENT) -> str:
     """Run the three tasks; return what they printed."""
     printed = ""
     for stage in ("pre", "main", "post"):
-        done = astute(master, stage, ENVIRONMENT)
+        done = astute(master, stage, env)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.splitlines()[-1].startswith("ok:"), done.stdout
         assert "3 nodes" in done.stdout
@@ -91,69 +54,182 @@ def deploy(master: Jail) -> str:
     return printed
 
 
-def override_reaches_its_node(master: Jail, nodes: dict[str, Tree], **environ: str) -> None:
-    place = f"--env {ENVIRONMENT} --level nodes=2 --data-source globals --key use_syslog"
-    done = master.run(f"configdb-sync override {place} --value false --type bool", **environ)
+def override(master: Jail, env: int, node: str, key: str = "debug") -> None:
+    """Override a key of a node's globals, with the command of the plugin."""
+    place = f"--env {env} --level nodes={node} --data-source globals --key {key}"
+    done = master.run(f"configdb-sync override {place} --value overridden --type str")
     assert done.returncode == 0, done.stdout + done.stderr
-    done = astute(master, "main", ENVIRONMENT)
+
+
+def override_reaches_its_node(master: Jail, trees: dict[str, Tree], env: int = ENVIRONMENT) -> None:
+    chosen = sorted(trees)[1]
+    override(master, env, chosen)
+    done = astute(master, "main", env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 file written" in done.stdout
-    assert {name for name, tree in nodes.items() if tree.touched} == {"2"}
+    assert {name for name, tree in trees.items() if tree.touched} == {chosen}
 
 
-def test_the_plugins_own_configdb(master: Jail, nodes: dict[str, Tree], nailgun: Nailgun) -> None:
-    enable(master, FILE, ENVIRONMENT, None, constants(nailgun), configdb="embedded", username="lcm", password="CANARY")
-    assert "CANARY" not in deploy(master)
-    override_reaches_its_node(master, nodes)
-    done = master.run(f"configdb-sync doctor --env {ENVIRONMENT}")
-    assert "ok    Nailgun" in done.stdout
-    assert f"/{FILE} (configdb-sync)" in done.stdout
-    assert "CANARY" not in done.stdout + done.stderr
+def test_the_plugins_own_configdb(master: Jail, bus: Bus, nailguns: Nailguns, tmp_path: Path) -> None:
+    trees = trees_of(make_trees(tmp_path / "t", "1", "2", "3"))
+    nailgun = make_small(ENVIRONMENT).all_are("deploying")
+    with bus(trees), nailguns(nailgun):
+        enable(
+            master, FILE, ENVIRONMENT, None, constants(nailgun), configdb="embedded", username="lcm", password="CANARY"
+        )
+        assert "CANARY" not in deploy(master)
+        override_reaches_its_node(master, trees)
+        done = master.run(f"configdb-sync doctor --env {ENVIRONMENT}")
+        for name in ("Nailgun", "broker", "nodes"):
+            assert f"ok    {name}" in done.stdout
+        assert f"/{FILE} (configdb-sync)" in done.stdout
+        assert "CANARY" not in done.stdout + done.stderr
 
 
-@pytest.mark.long
-def test_a_configdb_that_keystones_catalog_tells_of(
-    master: Jail, nodes: dict[str, Tree], nailgun: Nailgun, tmp_path: Path
-) -> None:
-    """The user is in the environment's settings, the password in a file on the master alone."""
-    (tmp_path / "keystone").mkdir()
-    with keystone.running(tmp_path / "keystone") as peer, _configdb(tmp_path / "c.sqlite", peer) as url:
-        peer.add_endpoint(url)
-        login = {"auth_url": peer.url, "username": "admin", "project": "admin"}
-        enable(master, FILE, ENVIRONMENT, None, constants(nailgun), **login)
-        done = astute(master, "main", ENVIRONMENT)
-        assert done.returncode == 2
-        assert "lacks password" in done.stdout.splitlines()[-1]
-        (master.root / "etc/configdb-sync").mkdir(mode=0o700)
-        settings = master.root / "etc/configdb-sync/settings.yaml"
-        settings.touch(mode=0o600)
-        settings.write_text("login: {password: wrong-CANARY}\n")
-        done = astute(master, "main", ENVIRONMENT)
-        assert done.returncode == 6
-        assert "refused the login" in done.stdout.splitlines()[-1]
-        settings.write_text(f"login: {{password: {keystone.PASSWORD}}}\n")
-        assert "CANARY" not in done.stdout + done.stderr + deploy(master)
-        override_reaches_its_node(master, nodes)
+@dataclass(frozen=True)
+class Cloud:
+    """A master with ConfigDB as a service of the plugin, registered with Keystone in a region of its own."""
+
+    master: Jail
+    keystone: peer.Keystone
+    region: str
+    url: str
+
+    def login(self) -> dict[str, str]:
+        """The plugin's settings for it; the password isn't among them."""
+        return {"auth_url": self.keystone.url, "username": self.region, "project": "admin", "region": self.region}
+
+    def password(self, text: str) -> None:
+        """Put the password into the file on the master alone."""
+        folder = self.master.root / "etc/configdb-sync"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / "settings.yaml").touch(mode=0o600)
+        (folder / "settings.yaml").write_text(f"login: {{password: {text}}}\n")
 
 
 @contextlib.contextmanager
-def _configdb(database: Path, peer: keystone.Keystone) -> Iterator[str]:
-    """A ConfigDB that takes the Keystone's tokens."""
-    application = app.create_app(f"sqlite:///{database}", access=access.OpenAccess())
-
-    def guarded(environ: dict[str, str], start: object) -> object:
-        if peer.valid(environ.get("HTTP_X_AUTH_TOKEN", "")):
-            return application(environ, start)  # type: ignore[arg-type]
-        start("401 Unauthorized", [("Content-Type", "application/json")])  # type: ignore[operator]
-        return [b"{}"]
-
-    server = make_server("127.0.0.1", 0, guarded, threaded=True)  # type: ignore[arg-type]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
+def cloud(master: Jail, keystone: peer.Keystone, region: str) -> Iterator[Cloud]:
+    """Run ConfigDB in the plugin's runtime behind keystonemiddleware, and register it, with a user for the task."""
+    keystone.ask("POST", "/regions", {"region": {"id": region}})
+    (master.root / "etc/configdb-sync").mkdir(mode=0o700, exist_ok=True)
+    keystone.settings(master.root / "etc/configdb-sync/service.yaml")
+    told = "--settings /etc/configdb-sync/service.yaml"
+    service = master.start(f"exec configdb-sync configdb serve --listen 127.0.0.1:0 --auth keystone {told}")
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        assert service.stdout is not None
+        found = LISTENS.fullmatch(service.stdout.readline())
+        assert found, service.communicate(timeout=60)
+        command = f"configdb-sync keystone register --url {found[1]} --region {region} --interface public {told}"
+        user = f"--user {region} --password-file - --project admin"
+        for expected in ("4 changed.", "Nothing was changed."):
+            done = master.run(f"{command} {user}", stdin="CANARY-task\n")
+            assert done.stdout.endswith(f"{expected}\n"), done.stdout + done.stderr
+        yield Cloud(master, keystone, region, found[1])
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-        application.close()
+        service.terminate()
+        service.communicate(timeout=60)
+
+
+def test_a_configdb_that_keystones_catalog_tells_of(
+    master: Jail, bus: Bus, nailguns: Nailguns, keystone: peer.Keystone, tmp_path: Path
+) -> None:
+    """The user is in the environment's settings, the password in a file on the master alone."""
+    trees = trees_of(make_trees(tmp_path / "t", "1", "2", "3"))
+    nailgun = make_small(ENVIRONMENT).all_are("deploying")
+    nailgun.takes = keystone.valid
+    with cloud(master, keystone, "whole") as own, bus(trees), nailguns(nailgun):
+        enable(master, FILE, ENVIRONMENT, None, constants(nailgun), **own.login())
+        done = astute(master, "main", ENVIRONMENT)
+        assert done.returncode == 2
+        assert "lacks password" in done.stdout.splitlines()[-1]
+        own.password("CANARY-wrong")
+        done = astute(master, "main", ENVIRONMENT)
+        assert done.returncode == 6
+        assert "refused the login" in done.stdout.splitlines()[-1]
+        assert not any(tree.touched for tree in trees.values())
+        own.password("CANARY-task")
+        assert "CANARY" not in done.stdout + done.stderr + deploy(master)
+        override_reaches_its_node(master, trees)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real environment of the data: its trees, its Nailgun, its file on the master."""
+
+    env: int
+    folder: Path
+    nailgun: Nailgun
+    path: str
+    settings: Path
+
+    def enable(self, own: Cloud) -> None:
+        """Write the environment's file, with the plugin switched on."""
+        base = yaml.safe_load(self.settings.read_text())
+        enable(own.master, self.path, self.env, base, constants(self.nailgun), **own.login())
+
+
+def real(environment: Callable[[int], Path], number: int, release: str) -> Real:
+    data = require_data() / "nailgun" / release
+    name = "astute-master.yaml" if release == "9.0.1" else "cluster.yaml"
+    path = (
+        f"etc/fuel/cluster/{number}/astute.yaml"
+        if release == "9.0.1"
+        else f"var/lib/fuel/configs/{number}/cluster.yaml"
+    )
+    return Real(number, environment(number), load_nailgun(release).all_are("deploying"), path, data / name)
+
+
+@pytest.mark.parametrize(("number", "release"), [(16, "9.0.1"), pytest.param(7, "newton", marks=pytest.mark.long)])
+def test_real_environments_with_all_peers(
+    master: Jail,
+    bus: Bus,
+    nailguns: Nailguns,
+    keystone: peer.Keystone,
+    environment: Callable[[int], Path],
+    number: int,
+    release: str,
+) -> None:
+    """F4: Nailgun's and the nodes' own data; Keystone's token is taken by both Nailgun and ConfigDB."""
+    found = real(environment, number, release)
+    found.nailgun.takes = keystone.valid
+    trees = trees_of(found.folder)
+    with cloud(master, keystone, f"whole-{number}") as own, bus(trees), nailguns(found.nailgun):
+        found.enable(own)
+        own.password("CANARY-task")
+        assert "CANARY" not in deploy(master, number)
+        assert not any(tree.touched for tree in trees.values())
+        override_reaches_its_node(master, trees, number)
+
+
+@pytest.mark.long
+def test_real_nodes(
+    master: Jail, nailguns: Nailguns, keystone: peer.Keystone, environment: Callable[[int], Path]
+) -> None:
+    """U8, U10: nothing is simulated but Nailgun, whose answers are real."""
+    why = laboratory.unavailable()
+    if why is not None:
+        pytest.skip(why)
+    found = real(environment, 16, "9.0.1")
+    found.nailgun.takes = keystone.valid
+    identities = sorted(path.name.removeprefix("node-") for path in found.folder.iterdir())
+    with (
+        laboratory.running(identities) as lab,
+        cloud(master, keystone, "whole-real") as own,
+        nailguns(found.nailgun),
+    ):
+        for node in lab.nodes.values():
+            shutil.copytree(found.folder / f"node-{node.identity}/etc", node.etc, symlinks=True, dirs_exist_ok=True)
+        meet(master, lab)
+        found.enable(own)
+        own.password("CANARY-task")
+        before = {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()}
+        deploy(master, found.env)
+        assert {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()} == before
+        chosen = identities[0]
+        override(master, found.env, chosen)
+        assert "1 file written" in astute(master, "main", found.env).stdout
+        assert yaml.safe_load((lab.nodes[chosen].hiera / "globals.yaml").read_text())["debug"] == "overridden"
+        place = f"--env {found.env} --level nodes={chosen} --data-source globals --key debug"
+        assert master.run(f"configdb-sync rm-override {place}").returncode == 0
+        assert "1 file written" in astute(master, "main", found.env).stdout
+        assert {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()} == before

@@ -28,7 +28,10 @@ Answer = Callable[[Request], Response]
 
 @dataclass
 class Nailgun:
-    """What the server answers with. ``token``: the one it takes, None for none needed (as ``auth_required`` says)."""
+    """What the server answers with.
+
+    ``token``: the one it takes, None for none needed (as ``auth_required`` says). ``takes``: tells it instead.
+    """
 
     version: dict[str, Any]
     cluster: dict[str, Any]
@@ -36,6 +39,7 @@ class Nailgun:
     attributes: dict[str, Any]
     deployment: list[dict[str, Any]]
     token: str | None = None
+    takes: Callable[[str], bool] | None = None
     faults: dict[str, Answer] = field(default_factory=dict)
     seen: list[tuple[str, str | None]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -71,8 +75,8 @@ class Nailgun:
         if path in self.faults:
             return self.faults[path](request)
         if path == "/version":
-            return _json({**self.version, "auth_required": self.token is not None})
-        if self.token is not None and token != self.token:
+            return _json({**self.version, "auth_required": self._guarded})
+        if self._guarded and not self._taken(token or ""):
             return _json({"error": {"code": 401, "title": "Unauthorized", "message": "authentication"}}, 401)
         here = f"/clusters/{self.env}"
         if path.startswith(f"{here}/plugin_links"):
@@ -114,6 +118,13 @@ class Nailgun:
             return _json(link)
         self.links.remove(link)
         return Response(status=204)
+
+    @property
+    def _guarded(self) -> bool:
+        return self.token is not None or self.takes is not None
+
+    def _taken(self, token: str) -> bool:
+        return token == self.token if self.takes is None else self.takes(token)
 
     def _deployment(self, request: Request) -> list[dict[str, Any]]:
         asked = request.args.get("nodes")

@@ -12,7 +12,7 @@ import pytest
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import Definition
+from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
@@ -145,6 +145,10 @@ def test_a_purge_killed_at_any_step(world: World, step: str) -> None:
     assert refusal.value.status == 404
     everywhere = [one.id for definitions in world.placed().values() for one in definitions]
     assert everywhere == [world.records], "our own records stay"
+    assert component_name("a", ENV) not in world.placed()
+    environment = world.client.environment(ENV)
+    assert environment is not None
+    assert len(environment.components) == 1
 
 
 def test_an_id_that_is_another_data_source_by_now_is_left_alone(world: World) -> None:
@@ -156,7 +160,34 @@ def test_an_id_that_is_another_data_source_by_now_is_left_alone(world: World) ->
     assert code == 0, text
     assert "left definition" in text
     assert [one.name for one in world.placed()["older"]] == ["theirs"]
-    assert world.placed()[component.name] == []
+    assert component.name not in world.placed()
+
+
+def test_what_was_put_into_the_emptied_component_stays_with_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T5: the ID may be a new tenant's already, whose run makes its data source this moment."""
+    delete = ConfigDBClient.delete_empty_component
+
+    def late(client: ConfigDBClient, component: int) -> bool:
+        world.client.add_definition(component, "new")
+        return delete(client, component)
+
+    monkeypatch.setattr(ConfigDBClient, "delete_empty_component", late)
+    assert cli(world, "delete", "a", "--retention", 0)[0] == 0
+    code, text = cli(world, "purge")
+    assert (code, "deleted component" in text) == (0, False), text
+    assert [one.name for one in world.placed()[component_name("a", ENV)]] == ["new"]
+
+
+def test_a_server_that_cannot_delete_just_an_empty_component_keeps_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ConfigDBClient, "server", lambda _client: ServerKind.MASTER)
+    assert cli(world, "delete", "a", "--retention", 0)[0] == 0
+    code, text = cli(world, "purge")
+    assert code == 0, text
+    assert "left component" in text
+    assert world.placed()[component_name("a", ENV)] == []
+    assert cli(world, "repair")[1] == "all is in step\n"
 
 
 def test_adopted(world: World) -> None:
@@ -213,7 +244,7 @@ def test_the_service_purges_what_is_due(world: World) -> None:
     with serving(world.state, "--retention", "0") as (api, _):
         assert api.delete(Place("a").url).status == 204
         until(lambda: api.get(Place("a").url).status == 404)
-        until(lambda: world.placed()[component_name("a", ENV)] == [])
+        until(lambda: component_name("a", ENV) not in world.placed())
         assert api.put(Place("a").url).status == 201
 
 

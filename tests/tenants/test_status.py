@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
+from configdb_sync.tenants import schema
 from configdb_sync.tenants.chain import Chain
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver, Surroundings, load
 from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, Resource
 from configdb_sync.tenants.status import Counts, Status, cut
+from tests.support.clocks import ManualClock
+from tests.tenants.conftest import emptied
 
 PLACE = Place("a", 1, "astute")
 TIMES = itertools.count(1)
@@ -119,6 +125,84 @@ def test_at_most_once_in_a_while(filled: Registry) -> None:
     for _ in range(5):
         asking.refresh(PLACE)
     assert len(driver.seen) == 1
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Registry, ManualClock]]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'shared.sqlite'}"
+    else:
+        url = request.getfixturevalue("postgresql_url")
+        database = open_registry(url)
+        emptied(database)
+        database.close()
+    found = Registry(open_registry(url))
+    found.put(change(), "a", None)
+    found.own(change(), "a", 1, {"astute": 1})
+    yield found, ManualClock(100_000)
+    found.close()
+
+
+def test_at_most_once_in_a_while_by_all_processes_together(shared: tuple[Registry, ManualClock]) -> None:
+    """S6: each process has a chain of its own; who doesn't ask is told what came of it."""
+    registry, clock = shared
+    drivers = [Told(lambda context: context) for _ in range(3)]
+    chains = [Chain(registry, {"one": driver}, clock, 60) for driver in drivers]
+
+    def asked() -> int:
+        for each in chains:
+            assert each.refresh(PLACE)
+            assert each.refresh(PLACE)
+        return sum(len(driver.seen) for driver in drivers)
+
+    assert asked() == 1
+    clock.advance(59)
+    assert asked() == 1
+    clock.advance(2)
+    assert asked() == 2
+    clock.advance(50)
+    assert Chain(registry, {"one": drivers[0]}, clock, 60).refresh(PLACE), "a new process asks no sooner"
+    assert asked() == 2
+    clock.advance(11)
+    assert asked() == 3
+    clock.advance(-10_000)
+    assert Chain(registry, {"one": drivers[0]}, clock, 60).refresh(PLACE)
+    assert sum(len(driver.seen) for driver in drivers) == 4, "a clock that was put back stops nobody"
+
+
+def test_all_processes_say_when_it_could_not_be_asked(shared: tuple[Registry, ManualClock]) -> None:
+    """T2: 203 from each of them."""
+    registry, clock = shared
+
+    def away(_context: StatusContext) -> StatusContext:
+        raise UnavailableError("nobody answers")
+
+    first = Chain(registry, {"one": Told(away, local=False)}, clock, 60)
+    second = Chain(registry, {"one": Told(lambda context: context, local=False)}, clock, 60)
+    assert [first.refresh(PLACE), second.refresh(PLACE), second.refresh(PLACE)] == [False] * 3
+    clock.advance(61)
+    assert second.refresh(PLACE)
+    clock.advance(30)
+    assert Chain(registry, {"one": Told(away, local=False)}, clock, 60).refresh(PLACE)
+
+
+def test_what_is_not_there_takes_no_turn_and_old_turns_are_dropped(shared: tuple[Registry, ManualClock]) -> None:
+    registry, clock = shared
+
+    def turns() -> int:
+        statement = sa.select(sa.func.count()).select_from(schema.status_turns)
+        return int(registry.read(lambda connection: connection.execute(statement).scalar_one()))
+
+    one = Chain(registry, {"one": Told(lambda context: context)}, clock, 60)
+    for place in (Place("never"), Place("a", 2), Place("a", 1, "never")):
+        assert one.refresh(place)
+    assert turns() == 0
+    for place in (Place("a"), Place("a", 1), PLACE):
+        assert one.refresh(place)
+    assert turns() == 3
+    clock.advance(8000)
+    assert one.refresh(PLACE)
+    assert turns() == 1
 
 
 def test_a_failing_and_a_hanging_driver_fail_no_get(filled: Registry, caplog: pytest.LogCaptureFixture) -> None:

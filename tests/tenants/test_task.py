@@ -122,7 +122,7 @@ def test_after_the_purge_the_source_is_made_anew(product: Product, cloud: Path, 
     assert "\ndebug: true" not in file.read_text()
     with connect("embedded", database_url=f"sqlite:///{product.state / 'configdb.sqlite'}") as client:
         placed = {one.name: [each.name for each in one.definitions] for one in client.components()}
-    assert placed[component_name("a", ENV)] == []
+    assert component_name("a", ENV) not in placed
     assert "astute" in placed[component_name("second", ENV)]
 
 

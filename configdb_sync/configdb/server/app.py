@@ -64,6 +64,7 @@ _TABLE: dict[str, dict[str, Handler]] = {
         "PUT": components.change_component,
         "DELETE": components.delete_component,
     },
+    "/components/<number:component>/empty": {"DELETE": components.delete_empty_component},
     "/resource_definitions": {"GET": definitions.list_definitions, "POST": definitions.create_definition},
     "/resource_definitions/<number:definition>": {
         "GET": definitions.show_definition,

@@ -101,6 +101,23 @@ def delete_component(call: Call, component: int) -> Response:
     return delete_row(call, _COMPONENTS, component, _no_component(component))
 
 
+def delete_empty_component(call: Call, component: int) -> Response:
+    """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
+
+    def work(connection: Connection) -> None:
+        # Whoever is about to put a definition into it holds a weaker lock on it: it is waited for.
+        here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component).with_for_update()
+        if not is_id(component) or connection.execute(here).first() is None:
+            raise _no_component(component)
+        held = select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.component_id == component).limit(1)
+        if connection.execute(held).first() is not None:
+            raise refuse(409, f"component {component} has resource definitions")
+        connection.execute(delete(_COMPONENTS).where(_COMPONENTS.c.id == component))
+
+    call.database.write(work)
+    return no_content()
+
+
 def _replace_definitions(connection: Connection, component: int, wanted: list[int]) -> None:
     present = set(connection.execute(select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.id.in_(wanted))).scalars())
     for definition in wanted:

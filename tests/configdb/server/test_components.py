@@ -102,3 +102,15 @@ def test_ids_that_no_database_holds_are_not_there(api: Api) -> None:
         assert api.patch(f"/components/{number}", {"name": "x"}).status_code == 404
         assert api.patch(f"/resource_definitions/{number}", {"name": "x"}).status_code == 404
         assert api.patch(f"/environments/{number}", {}).status_code == 404
+
+
+def test_only_an_empty_component_is_deleted_as_such(fuel: Api) -> None:
+    """So that no definition that another adds meanwhile goes with it."""
+    empty = fuel.good("POST", "/components", {"name": "empty"})["id"]
+    environment = fuel.good("GET", "/environments/5")
+    fuel.good("PATCH", "/environments/5", {"components": [*environment["components"], empty]})
+    full = environment["components"][0]
+    assert fuel.delete(f"/components/{full}/empty").status_code == 409
+    assert fuel.delete(f"/components/{empty}/empty").status_code == 204
+    assert fuel.delete(f"/components/{empty}/empty").status_code == 404
+    assert fuel.good("GET", "/environments/5") == environment
