@@ -33,6 +33,8 @@ PEERS = (
     Peer("puppet", "puppet-agent"),
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
+    Peer("chromium", "chromium"),
+    Peer("chromedriver", "chromium-driver"),
     Peer("nginx", "nginx", "usr/sbin"),
     Peer("haproxy", "haproxy", "usr/sbin"),
 )
