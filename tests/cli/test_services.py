@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,14 @@ def test_a_mistake_is_found_before_anything_is_done(machine: Machine, text: str,
     machine.say(f"{text}\n")
     assert words in run("apply", Exit.USAGE)
     assert machine.calls() == []
+
+
+def test_what_the_documentation_shows_works(machine: Machine) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```yaml\n(services:\n.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    machine.say(shown)
+    assert run("apply").count("started") == 2
+    assert machine.drop_in(TENANTS).count("/") == machine.drop_in(CONFIGDB).count("/")  # the usual log's folder is open
 
 
 def test_without_its_unit_or_without_systemd(machine: Machine) -> None:
