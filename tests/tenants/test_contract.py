@@ -430,7 +430,7 @@ class TestMove:
     def test_a_data_source_that_configdb_has_not_yet(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"q": None})
         for method in ("GET", "HEAD", "PUT"):
-            body = {"json": {}} if method == "PUT" else {}
+            body: dict[str, Any] = {"json": {}} if method == "PUT" else {}
             assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", **body).status == 404
 
     def test_a_plus_is_a_plus(self, api: Api, a: str) -> None:
