@@ -71,6 +71,16 @@ _MARKERS: dict[str, dict[str, Any]] = {
     "/audit": {**_MARKER, "schema": _NUMBER},
 }
 """Markers that aren't any text."""
+_RUN: dict[str, Any] = {"name": "run", "in": "path", "required": True, "schema": {"type": "string"}}
+_NODE: dict[str, Any] = {"name": "node", "in": "query", "schema": {"type": "string"}}
+_STATUS: dict[str, Any] = {
+    "name": "status",
+    "in": "query",
+    "schema": {"type": "string", "enum": ["ACTIVE", "BUILD", "ERROR", "null"]},
+}
+_SHOW: dict[str, Any] = {"name": "show", "in": "query", "schema": {"type": "string", "enum": ["layers", "history"]}}
+_KIND: dict[str, Any] = {"name": "kind", "in": "query", "schema": {"type": "string", "enum": ["overrides", "values"]}}
+_KEY: dict[str, Any] = {"name": "key", "in": "query", "schema": {"type": "string"}}
 _RECOVERABLE: dict[str, Any] = {
     "name": "recoverable",
     "in": "query",
@@ -80,11 +90,14 @@ _RECOVERABLE: dict[str, Any] = {
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
 
 _READ: _Codes = {"get": (200, 203, 301, 304, 404, 410, 412), "head": (204, 301, 304, 404, 410, 412)}
+_READ_RUNS: _Codes = {**_READ, "get": tuple(code for code in _READ["get"] if code != 203)}
 _ACTION: _Codes = {
     "get": (200, 301, 304, 404, 410, 412),
     "post": (301, 303, 404, 409, 410, 412, 501, 503),
 }
 _LIST: _Codes = {"get": (200, 404, 410)}
+_LOOK: _Codes = {"get": (200, 304, 404, 412), "head": (204, 304, 404, 412)}
+_LOOK_FRESH: _Codes = {**_LOOK, "get": (200, 203, 304, 404, 412)}
 
 CALLS: dict[str, _Codes] = {
     "/v1.0": {"get": (200,)},
@@ -108,6 +121,13 @@ CALLS: dict[str, _Codes] = {
         "put": (204, 301, 404, 409, 410, 412, 413, 415, 503),
     },
     "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}/action/move": _ACTION,
+    "/v1.0/{tenantId}/environments/{environment}/matrix": _READ,
+    "/v1.0/{tenantId}/environments/{environment}/runs": _READ_RUNS,
+    "/v1.0/{tenantId}/environments/{environment}/runs/{run}": _READ_RUNS,
+    "/environments": _LOOK,
+    "/environments/{environment}/matrix": _LOOK_FRESH,
+    "/environments/{environment}/runs": _LOOK,
+    "/environments/{environment}/runs/{run}": _LOOK,
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
     "/metrics": {"get": (200,)},
@@ -173,16 +193,28 @@ PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
 """What the public endpoint says of itself."""
 
 
+_LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
+    "environments": (_LIMIT, _MARKER),
+    "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
+    "runs": (_LIMIT, _MARKER),
+    "{run}": (),
+}
+"""The parameters of what is looked at, by the last part of its path."""
+
+
 def _parameters(path: str, method: str) -> list[dict[str, Any]]:
-    found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE) if f"{{{one['name']}}}" in path]
+    found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE, _RUN) if f"{{{one['name']}}}" in path]
     if path.endswith("/action/move"):
         found += [_DEST, _MATCH]
     elif path == "/v1.0":
         found += [_LIMIT, _MARKER, _RECOVERABLE]
+    elif path.endswith(("/matrix", "/runs", "/{run}")) or path == "/environments":
+        found += [*_LOOKS[path.rpartition("/")[2]], _MATCH, _NONE_MATCH]
     elif path.endswith(("/environments", "/resources", "/audit")):
         found += [_LIMIT, _MARKERS.get(path, _MARKER)]
     elif path.endswith("/{dataSource}"):
-        found += [*([] if method == "put" else [_FIELDS]), _LEVEL, _MATCH, _NONE_MATCH]
+        more = [] if method == "put" else [_FIELDS, _SHOW, _KIND, _KEY, _LIMIT, _MARKER]
+        found += [*more, _LEVEL, _MATCH, _NONE_MATCH]
     elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
         found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
     elif method in {"get", "head"} and path not in OPEN | {"/metrics"}:
