@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
 import sys
 import sysconfig
 import tarfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from configdb_sync.clock import SystemClock
+from configdb_sync.simulator.bus import Simulator
+from configdb_sync.simulator.nodes import SimulatedNodes
+from configdb_sync.simulator.tree import Tree
+from tests.lab import laboratory
+from tests.lab.laboratory import Laboratory
+from tests.nailgun.test_tls import self_signed
 from tests.plugin import jail as jails
 from tests.plugin.jail import Jail
+from tests.support.nailgun import Nailgun, serving
+
+Bus = Callable[[Mapping[str, Tree]], "contextlib.AbstractContextManager[None]"]
+Nailguns = Callable[[Nailgun], "contextlib.AbstractContextManager[None]"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ROOT / "script/support"
@@ -101,3 +115,57 @@ def master(installed: Jail) -> Jail:
     for name in ("var/lib/configdb-sync", "etc/fuel", "trees", "etc/configdb-sync"):
         shutil.rmtree(installed.root / name, ignore_errors=True)
     return installed
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Laboratory]:
+    """A broker without nodes."""
+    why = laboratory.unavailable()
+    if why is not None:
+        pytest.skip(why)
+    with laboratory.running([]) as running:
+        yield running
+
+
+@pytest.fixture
+def bus(broker: Laboratory, master: Jail) -> Bus:
+    """Give ``bus(trees)``: simulated nodes on the broker meanwhile, and the master's settings for it."""
+
+    @contextlib.contextmanager
+    def nodes(trees: Mapping[str, Tree]) -> Iterator[None]:
+        meet(master, broker)
+        stop, ready = threading.Event(), threading.Event()
+        simulated = SimulatedNodes(trees, broker.settings().signer, {})
+        simulator = Simulator(broker.settings(), simulated, SystemClock())
+        thread = threading.Thread(target=simulator.run, args=(stop.is_set, ready.set))
+        thread.start()
+        try:
+            assert ready.wait(60)
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    return nodes
+
+
+def meet(master: Jail, lab: Laboratory) -> None:
+    """Give the master MCollective's settings for a laboratory."""
+    (master.root / "etc/mcollective").mkdir(exist_ok=True)
+    shutil.copy(lab.config, master.root / "etc/mcollective/client.cfg")
+
+
+@pytest.fixture
+def nailguns(master: Jail, tmp_path: Path) -> Nailguns:
+    """Give ``nailguns(nailgun)``: serves it meanwhile; its certificate lies where the master keeps it."""
+
+    @contextlib.contextmanager
+    def served(nailgun: Nailgun) -> Iterator[None]:
+        certificate, key = self_signed(tmp_path)
+        kept = master.root / "var/lib/fuel/keys/master/nginx"
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copy(certificate, kept / "nginx.crt")
+        with serving(nailgun, (certificate, key)):
+            yield
+
+    return served
