@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from configdb_sync.clock import SystemClock
 from configdb_sync.database import Database
 from configdb_sync.masking import Masker
+from configdb_sync.sync.matrix import read_matrix
 from configdb_sync.sync.records import open_records
 from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS, RUNS
 from configdb_sync.sync.versions import VersionStore
@@ -92,11 +93,10 @@ def test_what_is_kept_is_told_until_something_changes(
     context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    real: Callable[..., Any] = gathering.read_matrix
 
     def counted(*args: Any, **more: Any) -> Any:
         read.append(1)
-        return real(*args, **more)
+        return read_matrix(*args, **more)
 
     monkeypatch.setattr(gathering, "read_matrix", counted)
     first = asking.matrix(context, None, ENV, {})
