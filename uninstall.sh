@@ -16,8 +16,7 @@ if [ "$(readlink /usr/bin/configdb-sync)" = "$plugin/deployment_scripts/configdb
         systemctl stop configdb-sync-configdb.service configdb-sync-tenants.service || :
     fi
     for service in configdb tenants; do
-        rm -rf "/usr/lib/systemd/system/configdb-sync-$service.service" \
-            "/etc/systemd/system/configdb-sync-$service.service.d"
+        rm -rf "/etc/systemd/system/configdb-sync-$service.service" "/etc/systemd/system/configdb-sync-$service.service.d"
     done
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload || :

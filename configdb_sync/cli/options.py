@@ -6,7 +6,7 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -321,6 +321,18 @@ def settings_options(*names: str) -> Callable[[F], F]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def node_names(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in the lists of ``--node``, each once; none if it wasn't given.
+
+    Raises ``SettingsError`` for lists without a name: they come from an empty variable, and don't mean all nodes.
+    """
+    lists = list(given)
+    names = dict.fromkeys(name.strip() for names in lists for name in names.split(",") if name.strip())
+    if lists and not names:
+        raise SettingsError("--node names no node", way_out="give ids or FQDNs, or leave it out for all nodes")
+    return tuple(names)
 
 
 def configdb_options(command: F) -> F:

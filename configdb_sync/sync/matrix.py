@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.database import Database
+from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.journal import DIED, FAILED
 from configdb_sync.sync.past_runs import AT_WORK, PastRun, PastRuns
-from configdb_sync.sync.plan import natural
 from configdb_sync.sync.states import State
 from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES
 
@@ -104,7 +104,7 @@ def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *
     sources = tuple(sorted(found))
     newest = known.runs[0] if known.runs else None
     look = _Look(sources)
-    rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural)]
+    rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural_key)]
     return Matrix(environment, sources, tuple(rows), None if newest is None else newest[0])
 
 

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Row
 from configdb_sync.clock import Clock
 from configdb_sync.database import Database
 from configdb_sync.errors import SettingsError
+from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.journal import DIED, FAILED
-from configdb_sync.sync.plan import natural
 from configdb_sync.sync.tables import LEASES, RUN_NODES, RUN_REPORTS, RUNS, now_of
 
 AT_WORK = "AT WORK"
@@ -150,7 +150,7 @@ class PastRuns:
         query = sa.select(RUN_NODES).where(RUN_NODES.c.run == run)
         rows = self._database.read(lambda connection: connection.execute(query).all())
         found = [PastNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
-        return sorted(found, key=lambda node: natural(node.node))
+        return sorted(found, key=lambda node: natural_key(node.node))
 
     def report_of(self, run: str) -> Mapping[str, Any] | None:
         """Return the report that a run left: ``json``, ``text`` and ``markdown`` of it; None if it left none."""

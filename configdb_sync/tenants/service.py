@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,14 @@ def _endpoint(
     )
 
 
+class _OwnersFile(WatchedFileHandler):
+    """A log file that is its owner's alone, the one too that is made anew after it was rotated away."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab"), encoding=self.encoding)
+
+
 def write_usage(path: Path) -> None:
     """Append a line of JSON for each request to a file of mode 0600; it may be rotated away (T14).
 
@@ -177,7 +186,7 @@ def write_usage(path: Path) -> None:
     """
     try:
         path.touch(mode=0o600)
-        handler = WatchedFileHandler(path, encoding="ascii", delay=False)
+        handler = _OwnersFile(path, encoding="ascii", delay=False)
     except OSError as error:
         raise SettingsError(f"the usage log {path} can't be written: {error.strerror}") from None
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -91,6 +91,13 @@ class Nailgun:
             return _json({"message": "not found", "errors": []}, 404)
         return _json(answers[path]())
 
+    @property
+    def _guarded(self) -> bool:
+        return self.token is not None or self.takes is not None
+
+    def _taken(self, token: str) -> bool:
+        return token == self.token if self.takes is None else self.takes(token)
+
     def _link(self, request: Request, number: str) -> Response:
         """As Nailgun does since 8.0: an address stands once in an environment, and no other fields are taken."""
         if request.method == "GET":
@@ -118,13 +125,6 @@ class Nailgun:
             return _json(link)
         self.links.remove(link)
         return Response(status=204)
-
-    @property
-    def _guarded(self) -> bool:
-        return self.token is not None or self.takes is not None
-
-    def _taken(self, token: str) -> bool:
-        return token == self.token if self.takes is None else self.takes(token)
 
     def _deployment(self, request: Request) -> list[dict[str, Any]]:
         asked = request.args.get("nodes")
@@ -172,8 +172,11 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(nailgun: Nailgun, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
-    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``."""
+def serving(nailgun: Any, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``.
+
+    It may be any application, one that it is a part of.
+    """
     context = None
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
