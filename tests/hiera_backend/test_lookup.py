@@ -263,6 +263,12 @@ def requests_quoted(text: str) -> str:
     return quote(text, safe="")
 
 
+def test_the_products_own_records_are_no_level(node: Node, server: Server) -> None:
+    server.put("records", {"globals": {"created": True}})
+    assert node.data(levels=["records", "elsewhere"]) == [told({}), told({})]
+    assert server.lines() == ["/components", "etags"]
+
+
 def test_two_data_sources_of_one_name_are_refused(node: Node, server: Server) -> None:
     body = {"name": "twice", "resource_definitions": [{"name": "astute"}]}
     component = server.send("POST", "/components", body).json()["id"]

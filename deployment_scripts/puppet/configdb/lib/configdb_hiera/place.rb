@@ -20,6 +20,7 @@ module ConfigdbHiera
     # Returns the effective data of a data source, nil if ConfigDB has none of that name here or it has no keys.
     # `written`: when the node's own file last changed, which makes what was asked before that old. Raises Error.
     def document(name, written = nil)
+      return nil if name == RECORDS
       refresh if stale?(written)
       id = @known['names'][name]
       return nil if id.nil?
@@ -32,7 +33,7 @@ module ConfigdbHiera
     # Asks for every document here, so that all of them are known when ConfigDB is away; returns how many have keys.
     def fetch_all
       @known = asked_names.merge('checked' => now)
-      (@known['names'].keys - [RECORDS]).count { |name| document(name) }.tap { @cache.write(@prefix, @known) }
+      @known['names'].keys.count { |name| document(name) }.tap { @cache.write(@prefix, @known) }
     end
 
     private
@@ -83,7 +84,7 @@ module ConfigdbHiera
     end
 
     def with_digests(components, old)
-      found = @api.call.digests(@levels, old['digests_etag'])
+      found = @api.call.digests(@levels, old['digests'] && old['digests_etag'])
       digests = found ? found.value : old['digests']
       # Other components may be the environment's now: the names that are kept are those of the ones before.
       components = @api.call.components(nil) unless components || (digests.keys - old['names'].values.map(&:to_s)).empty?
