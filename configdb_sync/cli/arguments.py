@@ -18,6 +18,7 @@ from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
+from configdb_sync.hiera.datasource import RECORDS
 from configdb_sync.jsonvalues import Json
 
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
@@ -112,6 +113,15 @@ def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:
     if path is None:
         raise SettingsError("--all-nodes wants one key", way_out="name it with --key")
     return path
+
+
+def refuse_records(data_source: str) -> None:
+    """Raise ``SettingsError`` for the data source that holds what runs remember of the nodes (U18)."""
+    if data_source == RECORDS:
+        raise SettingsError(
+            f"{data_source} holds what runs remember of the nodes; it is no data source of theirs",
+            way_out="`configdb-sync get` shows it",
+        )
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:

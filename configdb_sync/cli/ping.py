@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from configdb_sync.cli.bus import open_bus
-from configdb_sync.cli.options import BUS, Session, settings_options
+from configdb_sync.cli.options import BUS, Session, node_names, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.exits import Exit
 
@@ -25,7 +25,7 @@ def ping(session: Session, *, nodes: tuple[str, ...], output: str) -> Exit:
     """
     settings = session.settings
     timeout = settings.mco_timeout if settings.origins["mco_timeout"] == "--mco-timeout" else _WAIT
-    expected = list(dict.fromkeys(name.strip() for names in nodes for name in names.split(",") if name.strip()))
+    expected = node_names(nodes)
     with open_bus(settings) as bus:
         found = bus.discover(timeout=timeout, expected=expected)
     missing = [name for name in expected if name not in found]

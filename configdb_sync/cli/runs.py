@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.options import BUS, ENVIRONMENT, RUN, SYNC, Session, settings_options
+from configdb_sync.cli.dashboard import keep_link
+from configdb_sync.cli.options import BUS, ENVIRONMENT, RUN, SYNC, Session, node_names, settings_options
 from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
 from configdb_sync.cli.sources import node_source
@@ -88,7 +89,7 @@ def _run(
     accept = Accept.NODE if asked["accept_node"] else Accept.CONFIGDB if asked["accept_configdb"] else Accept.NEITHER
     options = RunOptions(
         environment=asked["environment"],
-        nodes=tuple(name.strip() for names in asked["nodes"] for name in names.split(",") if name.strip()),
+        nodes=node_names(asked["nodes"]),
         tenant=settings.tenant,
         levels=settings.levels,
         data_sources=settings.data_sources,
@@ -201,6 +202,8 @@ def sync(
         conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
         begun.append(conduct)
         found = conduct.sync()
+    if stage is Stage.PRE or (stage is not None and settings.page_url is not None):
+        keep_link(session, asked["environment"], pace.left)
     return tell(found)
 
 
@@ -208,6 +211,8 @@ def _check_report(report: Path | None) -> None:
     """Raise ``SettingsError`` if the report can't be written, before anything is done."""
     if report is not None:
         form_of(report)
+        if report.is_dir():
+            raise SettingsError(f"the report {report} can't be written: it is a folder", way_out="name another file")
         if not os.access(report.absolute().parent, os.W_OK | os.X_OK):
             raise SettingsError(
                 f"the report {report} can't be written: no such folder, or it is closed", way_out="name another file"

@@ -35,7 +35,10 @@ _DONE = {
     Step.RESTART: "restarted, since its settings changed",
     Step.STOP: "stopped",
 }
-_FILES = ("token_file", "tls_cert", "tls_key", "configdb_token_file", "configdb_ca")
+_FILES = (
+    *("token_file", "tls_cert", "tls_key", "policy_file", "metrics_token_file"),
+    *("configdb_token_file", "configdb_ca"),
+)
 
 
 @click.group()

@@ -69,6 +69,7 @@ def set_command(
     comment: str | None,
 ) -> None:
     """Write a value, or a whole data source, at a level. For a node's own settings see override."""
+    arguments.refuse_records(data_source)
     path = arguments.path(key)
     content = arguments.value(path, value, value_file, type_name)
     with session.client(comment=comment) as client:
@@ -119,6 +120,7 @@ def override_command(
     copy_from: str | None,
 ) -> None:
     """Override a key: the nodes below this level get this value instead of their own."""
+    arguments.refuse_records(data_source)
     path = arguments.path(key)
     if copy_from is not None:
         with session.client(comment=comment) as client:

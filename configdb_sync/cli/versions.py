@@ -80,7 +80,7 @@ def diff_command(
 @click.command("revert")
 @arguments.place_options(key=False)
 @_kind_option
-@click.option("--to", "number", type=int, metavar="VERSION", help="Default: the one before the newest.")
+@click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @arguments.comment_option
 def revert_command(
     session: Session,

@@ -36,7 +36,13 @@ def _escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def natural_key(identity: str) -> tuple[tuple[str | int, ...], str]:
-    """Return a sort key that puts ``2`` before ``10`` and keeps ``07`` and ``7`` apart."""
+def natural_key(identity: str) -> tuple[tuple[str | tuple[int, str], ...], str]:
+    """Return a sort key that puts ``2`` before ``10``, numbers before names, and keeps ``07`` and ``7`` apart."""
     parts = _DIGITS.split(identity)
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), identity
+    return tuple(_number(part) if place % 2 else part for place, part in enumerate(parts)), identity
+
+
+def _number(digits: str) -> tuple[int, str]:
+    # Python makes no int of thousands of digits.
+    plain = digits.lstrip("0")
+    return len(plain), plain

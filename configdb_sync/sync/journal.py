@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from configdb_sync.clock import Clock
 from configdb_sync.database import Database
 from configdb_sync.exits import Exit
-from configdb_sync.sync.plan import natural
+from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.tables import OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS
 
@@ -103,6 +103,7 @@ class Journal:
             "uploads": report.uploads,
             "writes": report.writes,
             "problems": len(report.problems),
+            "bytes": report.bytes,
             "digest": report.plan_digest,
         }
         known = set(there)
@@ -180,7 +181,7 @@ class Journal:
 
     def _forget_others(self, connection: Connection, there: Collection[str]) -> None:
         found = connection.execute(sa.select(OPEN_PROBLEMS.c.node).where(self._here()).distinct())
-        gone = sorted({node for (node,) in found} - set(there), key=natural)
+        gone = sorted({node for (node,) in found} - set(there), key=natural_key)
         if gone:
             connection.execute(sa.delete(OPEN_PROBLEMS).where(self._here(), OPEN_PROBLEMS.c.node.in_(gone)))
 

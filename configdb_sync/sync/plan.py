@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 
 from configdb_sync.errors import ProductError
 from configdb_sync.jsonvalues import canonical
+from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.idle import IdleOverride
@@ -150,9 +151,4 @@ class Plan:
 
 def in_order(nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
     """Return node plans by identity, numbers as numbers."""
-    return tuple(sorted(nodes, key=lambda node: natural(node.node)))
-
-
-def natural(identity: str) -> tuple[int, int, str]:
-    """Return the sort key that puts node 2 before node 10 and names after numbers."""
-    return (0, int(identity), "") if identity.isascii() and identity.isdigit() else (1, 0, identity)
+    return tuple(sorted(nodes, key=lambda node: natural_key(node.node)))

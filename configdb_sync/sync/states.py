@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.database import Database
+from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.journal import DIED
 from configdb_sync.sync.past_runs import PastRuns
-from configdb_sync.sync.plan import natural
 from configdb_sync.sync.tables import OPEN_PROBLEMS
 from configdb_sync.sync.wording import one_line
 
@@ -77,5 +77,5 @@ def _known(
     for node, name, _ in problems:
         if name is not None:
             nodes[name].add(node)
-    problems.sort(key=lambda problem: natural(problem[0]))
+    problems.sort(key=lambda problem: natural_key(problem[0]))
     return {name: frozenset(found) for name, found in sorted(nodes.items())}, problems

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
-from configdb_sync.sync.plan import EnvironmentChange, natural
+from configdb_sync.nodes.names import natural_key
+from configdb_sync.sync.plan import EnvironmentChange
 from configdb_sync.sync.report import NodeReport, Report
 
 
@@ -59,8 +60,8 @@ class Tally:
 
     def report(self) -> Report:
         """Return the report of what was done so far."""
-        reports = sorted(self.reports, key=lambda report: natural(report.plan.node))
-        left = sorted((name for name in self._identities if name not in self._attempted), key=natural)
+        reports = sorted(self.reports, key=lambda report: natural_key(report.plan.node))
+        left = sorted((name for name in self._identities if name not in self._attempted), key=natural_key)
         return Report(
             run=self._run,
             environment=self._environment,

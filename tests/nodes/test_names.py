@@ -35,6 +35,11 @@ def test_identities_sort_as_people_count() -> None:
     assert sorted(names, key=natural_key) == ["", "1a", "2", "07", "7", "10", "x", "x9", "x10"]
 
 
+def test_thousands_of_digits_are_a_name_too() -> None:
+    names = ["1" + "0" * 5000, "9" * 5000, "9" * 4999, "10"]
+    assert sorted(names, key=natural_key) == names[::-1]
+
+
 @given(st.lists(st.text()))
 def test_any_identities_can_be_sorted(names: list[str]) -> None:
     backwards = names[::-1]

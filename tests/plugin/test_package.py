@@ -35,7 +35,8 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     top = {name.split("/")[0] for name in inside if not name.startswith("/")}
     assert top == {
         *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "deployment_scripts", "repositories"),
-        *("pre_build_hook", "post_install.sh", "uninstall.sh", "configdb_sync", "runtime", "vendor", "docs", "script"),
+        *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh", "services", "configdb_sync"),
+        *("runtime", "vendor", "docs", "script"),
         *("LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "checksums.sha1"),
     }
     bad = ("__pycache__", "/tests/", ".git/", ".pyc", ".egg-info")

@@ -58,6 +58,44 @@ def test_an_entry_that_one_layout_alone_has_no_place_for_is_that_layouts_matter(
     assert product("plan", "--env", 5, "--from", trees, "--data-sources", "mine=cluster").code == Exit.OK
 
 
+@pytest.mark.parametrize("names", [("",), (",,", " ")])
+def test_a_list_without_nodes_is_not_all_nodes(product: Product, trees: Path, names: tuple[str, ...]) -> None:
+    """U22: what an empty variable of a script gives."""
+    asked = [word for name in names for word in ("--node", name)]
+    for command in ("plan", "sync"):
+        result = product(command, "--env", 5, "--from", trees, *asked)
+        assert result.code == Exit.USAGE
+        assert "--node names no node" in result.err
+    assert product.requests == []
+
+
+def test_a_node_of_any_name_may_be_asked_for(product: Product, trees: Path) -> None:
+    result = product("sync", "--env", 5, "--from", trees, "--node", "9" * 5000, "--node", "2")
+    assert result.code == Exit.PARTIAL
+    assert "there is no such node" in result.out
+
+
+def test_a_report_that_would_be_a_folder_is_refused_before_anything_is_done(
+    product: Product, trees: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "report.json").mkdir()
+    result = product("sync", "--env", 5, "--from", trees, "--report", tmp_path / "report.json")
+    assert result.code == Exit.USAGE
+    assert "it is a folder" in result.err
+    assert product.requests == []
+
+
+def test_what_runs_remember_is_nobody_elses_to_set(product: Product, trees: Path) -> None:
+    """U18: the digests of our writing in ConfigDB."""
+    assert sync(product, trees)[0] == Exit.OK
+    place = ("--env", 5, "-r", "records", "--level", "nodes=2", "--key", "astute", "--value", "1", "--type", "int")
+    product.changing()
+    for command in ("set", "override"):
+        result = product(command, *place)
+        assert (result.code, "runs remember" in result.err) == (Exit.USAGE, True)
+    assert product.changing() == []
+
+
 def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Path) -> None:
     result = product("sync", "--env", 6, "--from", trees)
     assert result.code == Exit.ENVIRONMENT

@@ -64,6 +64,19 @@ def test_a_block_written_anew_is_taken_whole() -> None:
     assert key_value(hidden(meant, {"x": 7}), {"y": 3}) == {"y": 3}
 
 
+def test_what_only_the_override_had_tells_whether_a_block_was_written_anew() -> None:
+    """U18: a leaf that override and node share tells nothing, one that the override changed or added does."""
+    assert key_value(hidden({"a": 1, "b": 2}, {"b": 2, "q": 0}), {"b": 2}) == {"b": 2}
+    assert key_value(hidden({"a": 1, "b": 2, "c": 3}, {"a": 9, "b": 2}), {"b": 2}) == {"b": 2}
+    # An override that only leaves things out has nothing else to be told by.
+    assert key_value(hidden({"a": 1, "b": 2}, {"b": 2}), {"b": 2, "c": 3}) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_what_is_left_of_a_block_that_an_override_made_is_not_the_nodes() -> None:
+    assert key_value(hidden(5, {"x": 1, "y": 2}), {"x": 1}) == 5
+    assert key_value(hidden(5, {"x": 1, "y": 2}), {"x": 1, "z": 3}) == {"z": 3}
+
+
 def test_what_the_node_takes_out_while_a_write_is_unconfirmed_is_gone() -> None:
     meant = {"x": 0, "y": 0}
     assert key_value(hidden(meant, meant, {"x": 10}), {"x": 0}) == {"x": 0}
@@ -87,6 +100,7 @@ def test_a_key_that_only_an_override_made_is_never_uploaded() -> None:
 
 def test_a_pending_restore_is_not_taken_for_the_nodes_removal() -> None:
     assert node_values({}, {"k": hidden(5, 6, ABSENT)}) == {"k": 5}
+    assert node_values({"k": 7}, {"k": hidden(5, 6, ABSENT)}) == {"k": 7}
 
 
 @given(documents, documents)
@@ -123,6 +137,7 @@ def test_a_block_where_configdb_has_none_is_ambiguous_unless_it_is_the_stored_on
     assert settle({"k": {"a": 1}}, {"k": {"a": 2}}, {"k": 5}).ambiguous == ("k",)
     assert settle({"k": {"a": 2}}, {"k": {"a": 2}}, {"k": 5}).ambiguous == ()
     assert settle({"k": 1}, {"k": {"a": 2}}, {"k": {"a": 3}}).ambiguous == ("k",)
+    assert settle({"k": {"a": 1}}, {"k": 5}, {"k": {"a": 1, "b": 2}}).ambiguous == ()
 
 
 @given(slots, slots, slots, slots)

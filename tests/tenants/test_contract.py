@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -416,6 +417,22 @@ class TestMove:
         assert api(method, f"{Place(a).url}/action/move{query}").status == 400
         assert api(method, Place(a).move_url(a)).status == 400
         assert api(method, f"{Place(a).url}/action/move?dest={'x' * 256}").status == 400
+
+    def test_a_malformed_condition_is_told_even_where_there_is_a_redirect(
+        self, api: Api, registry: Registry, a: str, b: str, env: int
+    ) -> None:
+        registry.own(later(), a, env, {"q": None})
+        place = Place(a, env, "q")
+        assert api.post(place.move_url(b)).status == 303
+        for method, url in (("GET", place.url), ("HEAD", place.url), ("GET", place.move_url(b))):
+            assert api(method, url).status == 301
+            assert api(method, url, "If-Match: x").status == 400
+
+    def test_a_data_source_that_configdb_has_not_yet(self, api: Api, registry: Registry, a: str, env: int) -> None:
+        registry.own(later(), a, env, {"q": None})
+        for method in ("GET", "HEAD", "PUT"):
+            body: dict[str, Any] = {"json": {}} if method == "PUT" else {}
+            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", **body).status == 404
 
     def test_a_plus_is_a_plus(self, api: Api, a: str) -> None:
         made(api, "p+q")

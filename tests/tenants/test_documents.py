@@ -16,7 +16,7 @@ from tests.tenants.test_targets import GOOD
 
 WADL = "{http://wadl.dev.java.net/2009/02}"
 XSD = "{http://www.w3.org/2001/XMLSchema}"
-EXAMPLE = {"tenantId": "t", "environment": "1", "dataSource": "plugins/x"}
+EXAMPLE = {"tenantId": "t", "environment": "1", "dataSource": "plugins/x", "run": "req-1"}
 
 
 @pytest.mark.parametrize("path", documents.CALLS)

@@ -9,7 +9,7 @@ module ConfigdbHiera
     # The product's own records: a data source, but of no file.
     RECORDS = 'records'
 
-    # `levels`: the place in ConfigDB's URLs (`nodes/3/`). `warn`: is told that last known data stands for an answer.
+    # `api`: gives an Api. `levels`: the place in ConfigDB's URLs (`nodes/3/`). `warn`: is told that last known data stands for an answer.
     def initialize(settings, api, cache, levels, clock, warn)
       @settings, @api, @cache, @levels, @clock, @warn = settings, api, cache, levels, clock, warn
       @prefix = Digest::SHA256.hexdigest([settings.origin, levels].inspect)
@@ -75,7 +75,7 @@ module ConfigdbHiera
 
     def asked_names
       old = @known || {}
-      components = @api.components(old['components_etag'])
+      components = @api.call.components(old['components_etag'])
       ours = components ? components.product : !old['digests'].nil?
       part = { 'components' => old['components'], 'components_etag' => old['components_etag'] }
       part = { 'components' => slim(components.value), 'components_etag' => components.etag } if components
@@ -93,7 +93,7 @@ module ConfigdbHiera
     end
 
     def with_digests(components, old)
-      found = @api.digests(@levels, old['digests'] && old['digests_etag'])
+      found = @api.call.digests(@levels, old['digests'] && old['digests_etag'])
       digests = found ? found.value : old['digests']
       etag = found ? found.etag : old['digests_etag']
       names = named(components) { |_, id| digests.key?(id.to_s) }
@@ -101,7 +101,7 @@ module ConfigdbHiera
     end
 
     def with_ids(components)
-      wanted = @api.component_ids
+      wanted = @api.call.component_ids
       { 'names' => named(components) { |component, _| wanted.include?(component) }, 'digests' => nil }
     end
 
@@ -141,7 +141,7 @@ module ConfigdbHiera
     def asked(name, id, kept)
       raise AwayError, "#{Api::WHAT} is away, and #{name} was never asked for" if away?
       started = now
-      found = @api.document(@levels, id, kept && kept['etag'])
+      found = @api.call.document(@levels, id, kept && kept['etag'])
       keep(name, found ? { 'etag' => found.etag, 'data' => found.value } : kept, started)
     rescue AwayError => error
       raise if kept.nil?
