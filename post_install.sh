@@ -10,10 +10,10 @@ chmod 0700 /etc/configdb-sync /var/log/configdb-sync
 # Compiled code of another version.
 rm -rf /var/cache/configdb-sync
 # The services are off until the settings say otherwise; an upgrade starts those anew that run, and only these.
-mkdir -p /usr/lib/systemd/system /etc/logrotate.d
+mkdir -p /etc/systemd/system /etc/logrotate.d
 for service in configdb tenants; do
-    cp -f "$plugin/services/configdb-sync-$service.service" /usr/lib/systemd/system/
-    chmod 0644 "/usr/lib/systemd/system/configdb-sync-$service.service"
+    cp -f "$plugin/services/configdb-sync-$service.service" /etc/systemd/system/
+    chmod 0644 "/etc/systemd/system/configdb-sync-$service.service"
 done
 if [ ! -e /etc/logrotate.d/configdb-sync ]; then
     cp "$plugin/services/logrotate" /etc/logrotate.d/configdb-sync

@@ -2,13 +2,21 @@
 plugin=/var/www/nailgun/plugins/%{name}
 if [ "$(readlink /usr/bin/configdb-sync)" = "$plugin/deployment_scripts/configdb-sync" ]; then
     # Those of this version, not of another one that lies beside it.
+    # The links in the Fuel UI, where Nailgun can still be asked; nothing of this may stop the removal.
+    for folder in /etc/fuel/cluster/*/ /var/lib/fuel/configs/*/; do
+        environment=$(basename "$folder")
+        case "$environment" in
+            ''|*[!0-9]*) ;;
+            *) timeout 30 "$plugin/deployment_scripts/configdb-sync" dashboard-link --remove --env "$environment" \
+                >/dev/null 2>&1 || true ;;
+        esac
+    done
     if [ -d /run/systemd/system ]; then
         systemctl disable configdb-sync-configdb.service configdb-sync-tenants.service || :
         systemctl stop configdb-sync-configdb.service configdb-sync-tenants.service || :
     fi
     for service in configdb tenants; do
-        rm -rf "/usr/lib/systemd/system/configdb-sync-$service.service" \
-            "/etc/systemd/system/configdb-sync-$service.service.d"
+        rm -rf "/etc/systemd/system/configdb-sync-$service.service" "/etc/systemd/system/configdb-sync-$service.service.d"
     done
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload || :

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -78,6 +79,7 @@ class Settings:
     wait: float = 240.0
     nailgun: str | None = None
     nailgun_ca: Path | None = None
+    page_url: str | None = None
     mco_config: Path = Path("/etc/mcollective/client.cfg")
     mco_timeout: float = 60.0
     mco_connect_limit: float = 10.0
@@ -101,6 +103,22 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("give a text")
     return value
+
+
+def _address(value: Any) -> str:
+    text = _text(value).rstrip("/")
+    parts = urlsplit(text)
+    odd = not text.isascii() or not text.isprintable() or set(text) & set(' "<>\\^`{|}')
+    if (
+        odd
+        or parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or "@" in text
+    ):
+        raise ValueError("give an address like https://10.20.0.2:8083")
+    return text
 
 
 def _flag(value: Any) -> bool:
@@ -185,6 +203,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "wait": _number(0, 86400),
     "nailgun": _text,
     "nailgun_ca": lambda value: Path(_text(str(value))),
+    "page_url": _address,
     "mco_config": lambda value: Path(_text(str(value))),
     "mco_timeout": _number(0.1, 86400),
     "mco_connect_limit": _number(0.1, 3600),

@@ -18,11 +18,12 @@ import configdb_sync
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
+from configdb_sync.nailgun.connect import LIMITS
 from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.nodes.names import shown
 from configdb_sync.plugin.layers import plugin_layers, without_login
@@ -44,6 +45,7 @@ STORED_ENVIRONMENT = click.IntRange(0, _HIGHEST)
 MASTER = Master()
 """Where a Fuel Master's files are: on this machine, if it is one."""
 _LOG = logging.getLogger(__name__)
+_HASTE = Limits(connect=3.0, read=5.0, total=10.0)
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "configdb": click.option(
@@ -95,6 +97,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         metavar="FILE",
         help="Certificates to trust for Nailgun (default: the master's own, if it is here).",
     ),
+    "page_url": click.option(
+        "--page-url",
+        metavar="URL",
+        help="Where `tenants serve` is for people's browsers: with --stage the Fuel UI gets a link to its status page.",
+    ),
     "time_limit": click.option(
         "--time-limit",
         metavar="SECONDS",
@@ -128,7 +135,7 @@ CONNECTION = (
 )
 NAILGUN = ("nailgun", "nailgun_ca")
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
-SYNC = ("wait", "time_limit", "failure_policy", "keep_runs")
+SYNC = ("wait", "time_limit", "failure_policy", "keep_runs", "page_url")
 RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
 ALL = tuple(_OPTIONS)
 
@@ -185,11 +192,18 @@ class Session:
             )
         return found[0]
 
-    def nailgun(self) -> NailgunClient | None:
-        """Return a client of the Nailgun that the settings name, None if they name none."""
-        if self.settings.nailgun is None:
+    def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
+        """Return a client of the Nailgun that the settings name, None if they name none.
+
+        ``hasty``: it gives up after some seconds.
+        """
+        settings = self.settings
+        if settings.nailgun is None:
             return None
-        return connect_nailgun(self.settings.nailgun, environ=self.environ, ca_file=self.settings.nailgun_ca)
+        limits, policy = (_HASTE, RetryPolicy(attempts=1)) if hasty else (LIMITS, None)
+        return connect_nailgun(
+            settings.nailgun, environ=self.environ, ca_file=settings.nailgun_ca, limits=limits, policy=policy
+        )
 
     @functools.cached_property
     def versions(self) -> VersionStore:

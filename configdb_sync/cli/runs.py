@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from configdb_sync.cli.dashboard import keep_link
 from configdb_sync.cli.options import BUS, ENVIRONMENT, RUN, SYNC, Session, node_names, settings_options
 from configdb_sync.cli.output import show, write_report
 from configdb_sync.cli.progress import progress_for
@@ -201,6 +202,8 @@ def sync(
         conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
         begun.append(conduct)
         found = conduct.sync()
+    if stage is Stage.PRE or (stage is not None and settings.page_url is not None):
+        keep_link(session, asked["environment"], pace.left)
     return tell(found)
 
 

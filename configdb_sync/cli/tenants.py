@@ -9,14 +9,17 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli import tenant_commands, tenant_reports
+from configdb_sync.cli.chronicles import chronicle_of
 from configdb_sync.cli.options import CONNECTION, Session, settings_options
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
 from configdb_sync.tenants.access import Access, MetricsAccess, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in
 from configdb_sync.tenants.registry import Registry
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
@@ -29,10 +32,13 @@ def tenants() -> None:
 
 
 @tenants.command()
-@settings_options(*CONNECTION)
+@settings_options(*CONNECTION, "levels")
 @configured("tenants")
 @click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
 @click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
+@click.option(
+    "--public-page", is_flag=True, help="The public endpoint has the status page too: each tenant sees its own."
+)
 @click.option(
     "--auth",
     type=click.Choice(["token", "keystone", "none"]),
@@ -127,6 +133,7 @@ def serve(
     *,
     admin: str,
     public: str | None,
+    public_page: bool,
     auth: str,
     admin_role: str,
     public_cloud: str | None,
@@ -181,6 +188,7 @@ def serve(
             click.echo(f"its token is in {accesses.token_path}")
         for url in urls[1:]:
             click.echo(f"the public endpoint listens on {url}")
+        click.echo(f"the status page is {urls[0]}/status")
 
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
@@ -202,6 +210,12 @@ def serve(
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
         pull=pull,
+        pages=service.Showing(
+            chronicle=lambda registry: chronicle_of(session, registry.database),
+            sessions=accesses.sessions,
+            public_sessions=accesses.public_sessions if public_page else None,
+            secure=tls_cert is not None or behind_proxy,
+        ),
         policy=policy,
         rate=rate,
         admin_rate=admin_rate,
@@ -242,16 +256,31 @@ class _Accesses:
     def public(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
+        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public", self.refused_rate)
+
+    def sessions(self, access: Access) -> Sessions | None:
+        """How operators sign in to the pages; None where anyone may look."""
+        if self.auth == "keystone":
+            return KeystoneSessions(clouds.read(self.session.environ), access, log_in)
+        operators = self._operators()
+        return TokenSessions(operators, lambda _: operators.token) if isinstance(operators, TokenAccess) else None
+
+    def public_sessions(self, access: Access) -> Sessions | None:
+        """How tenants' users do."""
+        if isinstance(access, TenantTokenAccess):
+            return TokenSessions(access, lambda tenant: access.token(tenant or ""), tenants=True)
+        return KeystoneSessions(clouds.read(self._public_environ()), access, log_in, tenants=True)
+
+    def _public_environ(self) -> Mapping[str, str]:
         environ = self.session.environ
-        if self.public_cloud is not None:
-            file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
-            others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
-            environ = {**others, **file, "OS_CLOUD": self.public_cloud}
-        return _keystone(environ, None, "configdb-sync-tenants-public", self.refused_rate)
+        if self.public_cloud is None:
+            return environ
+        file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
+        others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
+        return {**others, **file, "OS_CLOUD": self.public_cloud}
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str, refused_rate: float) -> Access:
-    from configdb_sync.configdb import clouds
     from configdb_sync.tenants.keystone import KeystoneAccess
     from configdb_sync.tenants.limiting import buckets
 

@@ -34,12 +34,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Found:
-    """Where ConfigDB is, the tokens for it, and how its certificate is verified."""
+    """Where ConfigDB is, the tokens for it, and how its certificate is verified. ``missing``: what to say if it isn't
+    there; None if the catalog names the place itself."""
 
     endpoint: str
     tokens: tokens.TokenSource
     ca_file: Path | None
     insecure: bool
+    missing: MissingError | None = None
 
 
 class KeystoneTokens:
@@ -146,15 +148,18 @@ def log_in(
     region = region or told.cloud.region
     interface = interface or told.cloud.interface
     endpoint = told.asked(lambda: _endpoint(told.plugin, told.connection, interface, region))
-    if endpoint is None and fallback is not None:
-        endpoint = fallback()
+    if endpoint is not None:
+        return Found(endpoint, source, told.verified_by, told.insecure)
+    place = f" in region {region}" if region else ""
+    missing = MissingError(
+        f"the catalog of Keystone {told.where} has no {interface} endpoint of type {SERVICE_TYPE}{place}",
+        way_out="`configdb-sync keystone register` adds it; or give ConfigDB's address with --configdb URL",
+    )
+    endpoint = None if fallback is None else fallback()
     if endpoint is None:
-        place = f" in region {region}" if region else ""
-        raise MissingError(
-            f"the catalog of Keystone {told.where} has no {interface} endpoint of type {SERVICE_TYPE}{place}",
-            way_out="`configdb-sync keystone register` adds it; or give ConfigDB's address with --configdb URL",
-        )
-    return Found(endpoint, source, told.verified_by, told.insecure)
+        raise missing
+    missing.what += f", and {urls.shown(endpoint)} is no ConfigDB"
+    return Found(endpoint, source, told.verified_by, told.insecure, missing)
 
 
 def _endpoint(

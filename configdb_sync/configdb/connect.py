@@ -14,7 +14,7 @@ from configdb_sync.configdb.http import HttpExchange
 from configdb_sync.configdb.inprocess import InProcessExchange
 from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import MissingError, SettingsError, UnexpectedAnswerError
 
 EMBEDDED = "embedded"
 CATALOG = "catalog"
@@ -43,11 +43,13 @@ def connect(
 
     ``embedded`` needs ``database_url`` (SQLAlchemy). An address takes the token of ``token_file`` (or ``token``), if
     any. ``catalog`` logs in to Keystone by ``OS_*`` or ``clouds.yaml`` of ``environ`` and takes the endpoint of type
-    ``config``; without one, the address that ``fallback`` gives. Nothing is sent before the first call, but ``catalog``
-    logs in. Raises ``SettingsError``; ``AccessError`` and ``UnavailableError`` of Keystone.
+    ``config``; without one, the address that ``fallback`` gives, if a ConfigDB answers there. Nothing is sent before
+    the first call, but ``catalog`` logs in. Raises ``SettingsError``; ``AccessError``, ``UnavailableError`` and
+    ``MissingError`` of Keystone and of what the fallback names.
     """
     exchange: Exchange
     source: tokens.TokenSource | None = None
+    missing: MissingError | None = None
     if where == EMBEDDED:
         exchange = _embedded(database_url, workers)
     elif where == CATALOG:
@@ -62,7 +64,7 @@ def connect(
             limits=limits or Limits(),
             fallback=fallback,
         )
-        source = found.tokens
+        source, missing = found.tokens, found.missing
         exchange = _http(
             found.endpoint,
             limits=limits,
@@ -84,7 +86,22 @@ def connect(
             source = tokens.FixedToken(token)
         elif token_file is not None:
             source = tokens.from_file(token_file)
-    return ConfigDBClient(Caller(exchange, source, writer, policy, surroundings))
+    client = ConfigDBClient(Caller(exchange, source, writer, policy, surroundings))
+    if missing is not None:
+        _check(client, missing)
+    return client
+
+
+def _check(client: ConfigDBClient, missing: MissingError) -> None:
+    """Raise ``missing`` if no ConfigDB is where it is only supposed to be."""
+    try:
+        client.server()
+    except (MissingError, UnexpectedAnswerError):
+        client.close()
+        raise missing from None
+    except BaseException:
+        client.close()
+        raise
 
 
 def _http(

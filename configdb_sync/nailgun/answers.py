@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from configdb_sync.jsonkinds import a_list, an_object, kind_of
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nailgun.model import MASTER, Cluster, NailgunNode, PluginSettings, Version
+from configdb_sync.nailgun.model import MASTER, Cluster, NailgunNode, PluginLink, PluginSettings, Version
 
 _LONGEST = 255
 _ID_LIMIT = 10**18
@@ -82,6 +82,17 @@ def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
         if name != "metadata" and isinstance(attribute, dict) and "value" in attribute
     }
     return PluginSettings(general.get("enabled") is True, values, section.get("metadata", {}))
+
+
+def links(value: Json) -> tuple[PluginLink, ...]:
+    """Return the links of an environment; texts are as whoever made them wrote them."""
+    found = []
+    for item in _list(value, "the links"):
+        link = _object(item, "a link")
+        texts = {name: link.get(name) for name in ("title", "url", "description")}
+        title, url, description = (text if isinstance(text, str) else "" for text in texts.values())
+        found.append(PluginLink(title, url, description, _id(link, "id")))
+    return tuple(found)
 
 
 def deployment(value: Json) -> dict[str, Mapping[str, Json]]:

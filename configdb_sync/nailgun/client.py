@@ -1,4 +1,4 @@
-"""The client of Nailgun's API: reads, and never changes anything (U4, U12, U14, U21).
+"""The client of Nailgun's API: reads, and changes nothing but an environment's links to plugins (U4, U12, U14, U21).
 
 All methods raise ``NailgunAwayError`` and ``NailgunAnswerError``, ``AccessError`` if Nailgun refuses the token, and
 what the token source raises.
@@ -15,6 +15,7 @@ from configdb_sync.configdb import answers as http_answers
 from configdb_sync.configdb.calls import Call, Caller, Surroundings
 from configdb_sync.configdb.exchange import Answer, Exchange
 from configdb_sync.configdb.faults import TLSError
+from configdb_sync.configdb.link import json_body
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.configdb.tokens import TokenSource
 from configdb_sync.configdb.urls import is_loopback, shown
@@ -29,7 +30,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.nailgun import answers
 from configdb_sync.nailgun.addresses import base_url, led_to
 from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
-from configdb_sync.nailgun.model import Cluster, NailgunNode, PluginSettings, Version
+from configdb_sync.nailgun.model import Cluster, NailgunNode, PluginLink, PluginSettings, Version
 
 T = TypeVar("T")
 
@@ -125,6 +126,32 @@ class NailgunClient:
         """
         found = self._of(env, f"orchestrator/deployment?nodes={','.join(nodes)}", answers.deployment)
         return {identity: data for identity, data in found.items() if identity in nodes}
+
+    def links(self, env: int) -> tuple[PluginLink, ...]:
+        """Return the links on an environment's dashboard, whoever made them; none where there is no such thing."""
+        return self._get(f"/api/clusters/{env}/plugin_links", answers.links) or ()
+
+    def put_link(self, env: int, link: PluginLink) -> None:
+        """Make a link on an environment's dashboard, or (with its number) change it; one of that address that is there
+        already is as good. Raises ``EnvironmentMismatchError`` if Nailgun has no such environment."""
+        path = f"/api/clusters/{env}/plugin_links"
+        # Nailgun takes these fields and no others.
+        body = {"title": link.title, "url": link.url, "description": link.description, "hidden": False}
+        content = json_body(body)
+        if link.number is None:
+            self._change(env, Call("POST", path, content, accept=frozenset({404, 409})))
+        else:
+            self._change(env, Call("PUT", f"{path}/{link.number}", content, repeatable=True, accept=frozenset({404})))
+
+    def drop_link(self, env: int, number: int) -> None:
+        """Take a link off an environment's dashboard; one that isn't there is as good."""
+        path = f"/api/clusters/{env}/plugin_links/{number}"
+        self._asked(lambda: self._ready().call(Call("DELETE", path, repeatable=True, accept=frozenset({404}))))
+
+    def _change(self, env: int, call: Call) -> None:
+        caller = self._ready()
+        if self._asked(lambda: caller.call(call)).status == 404:
+            self.cluster(env)
 
     def _of(self, env: int, what: str, parse: Callable[[Json], T]) -> T:
         path = f"/api/clusters/{env}/{what}"

@@ -55,3 +55,13 @@ class PluginSettings:
     enabled: bool
     values: Mapping[str, Json] = field(repr=False)
     metadata: Mapping[str, Json] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class PluginLink:
+    """A link on an environment's dashboard in the Fuel UI; ``number`` is None for one that is to be made."""
+
+    title: str
+    url: str
+    description: str = ""
+    number: int | None = None

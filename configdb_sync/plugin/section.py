@@ -41,6 +41,7 @@ def layer(place: str, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
         "tenant": _text(attributes, "tenant"),
         "parallel": _text(attributes, "parallel"),
         "unsafe_share": _text(attributes, "unsafe_share"),
+        "page_url": _text(attributes, "page_url"),
         "failure_policy": _policy(attributes),
         "data_sources": tuple(metadata.get("data_sources") or ()),
     }

@@ -62,6 +62,7 @@ class NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
+    carried: int = 0
     etags: Mapping[int, Etags] | None = None
 
     def __post_init__(self) -> None:
@@ -125,7 +126,9 @@ class NodeTask:
             raise refusal
         failpoints.here("before-upload")
         client, place = self.run.client, self._place(document)
-        client.put_values(place.env, place.levels, place.definition, body(document))
+        content = body(document)
+        client.put_values(place.env, place.levels, place.definition, content)
+        self.carried += len(content)
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.values(document.data_source)
@@ -197,6 +200,7 @@ class NodeTask:
                 self.run.nodes.remove(self.node, document.file)
         elif content is not None:
             self.run.nodes.write(self.node, document.path, content, document.file)
+            self.carried += len(content)
 
     def _failed_all(self, error: ProductError, documents: Sequence[DocumentWork] | None = None) -> None:
         self.run.health.failed(error)
@@ -219,6 +223,7 @@ class NodeTask:
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
             quiet=self._quiet(),
+            bytes=self.carried,
         )
 
     def _quiet(self) -> Quiet | None:

@@ -103,6 +103,7 @@ class Journal:
             "uploads": report.uploads,
             "writes": report.writes,
             "problems": len(report.problems),
+            "bytes": report.bytes,
             "digest": report.plan_digest,
         }
         known = set(there)

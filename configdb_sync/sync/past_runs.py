@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ from configdb_sync.clock import Clock
 from configdb_sync.database import Database
 from configdb_sync.errors import SettingsError
 from configdb_sync.nodes.names import natural_key
-from configdb_sync.sync.journal import DIED
+from configdb_sync.sync.journal import DIED, FAILED
 from configdb_sync.sync.tables import LEASES, RUN_NODES, RUN_REPORTS, RUNS, now_of
 
 AT_WORK = "AT WORK"
@@ -54,7 +54,13 @@ class PastRun:
     uploads: int | None
     writes: int | None
     problems: int | None
+    bytes: int | None
     digest: str | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it has no end."""
+        return None if self.finished is None else (self.finished - self.started).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -77,12 +83,46 @@ class PastRuns:
         self._clock = clock
         self._alive = alive
 
-    def newest(self, environment: int | None = None, limit: int = 20) -> list[PastRun]:
-        """Return the newest runs, of one environment or all, newest first."""
+    def newest(
+        self, environment: int | None = None, limit: int = 20, before: tuple[float, str] | None = None
+    ) -> list[PastRun]:
+        """Return the newest runs, of one environment or all, newest first.
+
+        ``before``: only those that come after the run of that begin (seconds since the epoch) and identity.
+        """
         query = sa.select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
             query = query.where(RUNS.c.environment == environment)
+        if before is not None:
+            started, identity = before
+            same = sa.and_(RUNS.c.started == started, RUNS.c.identity > identity)
+            query = query.where(sa.or_(RUNS.c.started < started, same), RUNS.c.identity != identity)
         return self._runs(query)
+
+    def newest_of(self, environments: Collection[int]) -> dict[int, PastRun]:
+        """Return the newest run of each of these environments that had one."""
+        other = RUNS.alias("other")
+        newest = sa.select(sa.func.max(other.c.started)).where(other.c.environment == RUNS.c.environment)
+        query = sa.select(RUNS).where(
+            RUNS.c.environment.in_(sorted(environments)), RUNS.c.started == newest.scalar_subquery()
+        )
+        return {run.environment: run for run in self._runs(query)}
+
+    def failed_nodes(self, runs: Collection[str]) -> dict[str, int]:
+        """Return how many nodes failed in each of these runs; a run without any is not in it."""
+        query = (
+            sa.select(RUN_NODES.c.run, sa.func.count())
+            .where(RUN_NODES.c.run.in_(sorted(runs)), RUN_NODES.c.outcome == FAILED)
+            .group_by(RUN_NODES.c.run)
+        )
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {row[0]: row[1] for row in rows}
+
+    def outcomes(self, run: str) -> dict[str, str]:
+        """Return what came of each node that a run was done with: ``done`` or ``failed``, by identity."""
+        query = sa.select(RUN_NODES.c.node, RUN_NODES.c.outcome).where(RUN_NODES.c.run == run)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {row[0]: row[1] for row in rows}
 
     def at_work(self, environment: int) -> PastRun | None:
         """Return the run that works on the environment now."""

@@ -21,7 +21,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0004", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0005", table="sync_schema")
 
 
 @dataclass(frozen=True)

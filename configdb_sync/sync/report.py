@@ -26,7 +26,8 @@ from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 class NodeReport:
     """What was done with one node: its plan, and which of the data sources in it were sent and written.
 
-    ``quiet``: what the next run may know it by, if it is at rest now.
+    ``quiet``: what the next run may know it by, if it is at rest now. ``bytes``: how many were sent as values, and
+    written into files.
     """
 
     plan: NodePlan
@@ -34,6 +35,7 @@ class NodeReport:
     written: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
     quiet: Quiet | None = None
+    bytes: int = 0
 
     @property
     def unsafe_only(self) -> bool:
@@ -68,6 +70,11 @@ class Report:
     def writes(self) -> int:
         """How many files were written, created or removed."""
         return sum(len(node.written) for node in self.nodes)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes were sent as values, and written into files."""
+        return sum(node.bytes for node in self.nodes)
 
     @property
     def problems(self) -> tuple[ProductError, ...]:

@@ -11,6 +11,7 @@ RUNS = sa.table(
     "runs",
     *(sa.column(name, sa.Text) for name in ("identity", "place", "author", "host", "kind", "stage", "outcome")),
     *(sa.column(name, sa.Integer) for name in ("environment", "pid", "exit", "nodes", "uploads", "writes", "problems")),
+    sa.column("bytes", sa.BigInteger),
     sa.column("digest", sa.Text),
     sa.column("started", sa.Double),
     sa.column("finished", sa.Double),

@@ -15,6 +15,8 @@ from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.log_lines import CURRENT, Asked
+from configdb_sync.tenants.page import calls as page_calls
+from configdb_sync.tenants.page.routes import ROOT
 from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.policies import OPERATOR, rule_of
 from configdb_sync.tenants.policy import Policy
@@ -25,6 +27,8 @@ from configdb_sync.tenants.views import moment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from configdb_sync.tenants.page.pages import Pages
 
 log = logging.getLogger(__name__)
 usage = logging.getLogger("configdb_sync.tenants.usage")
@@ -49,15 +53,19 @@ _ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
 
 _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": resource_calls.show_place, "PUT": document_calls.put_overrides},
+    Kind.PLACE: {"GET": page_calls.show_data_source, "PUT": document_calls.put_overrides},
     Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
     Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
     Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
     Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
     Kind.AUDIT: {"GET": resource_calls.show_audit},
+    Kind.ALL_ENVIRONMENTS: {"GET": page_calls.list_all_environments},
+    Kind.MATRIX: {"GET": page_calls.show_matrix},
+    Kind.RUNS: {"GET": page_calls.list_runs},
+    Kind.RUN: {"GET": page_calls.show_run},
 }
 
-_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES})
+_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
 """What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
 
 _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
@@ -88,8 +96,11 @@ def methods_of(asked: Route) -> dict[str, Handler]:
 
 def public_methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
-    if asked.kind not in _PUBLIC and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
+    own = asked.kind in _PUBLIC and asked.place is not None
+    if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
+    if asked.document in documents.PUBLIC_DOCUMENTS:
+        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 
@@ -107,12 +118,14 @@ class Application:
         policy: Policy | None = None,
         buckets: Buckets | None = None,
         behind_proxy: bool = False,
+        pages: Pages | None = None,
     ) -> None:
         """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
 
-        ``behind_proxy``: the client's address is what the proxy says.
+        ``behind_proxy``: the client's address is what the proxy says. ``pages``: for people to look at.
         """
         self.context = context
+        self._pages = pages
         self._public = public
         self._policy = policy or Policy(clock)
         self._buckets = buckets
@@ -144,6 +157,8 @@ class Application:
     def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
         try:
             target = target_of(environ)
+            if self._pages is not None and target.segments[0] == ROOT:
+                return self._pages.answer(environ, method, target, identity, asked=asked, admit=self._seen)
             found = route(target.segments)
             asked.append(found)
             if found.place is not None:
@@ -160,9 +175,8 @@ class Application:
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
             if not is_open:
                 caller = self._admitted(caller, found, method, target.query)
-            now = self._clock.now()
-            time = int(now.timestamp()) * 1_000_000 + now.microsecond
-            return handler(self.context, Request(environ, method, found, target.query, caller, identity, time))
+            request = Request(environ, method, found, target.query, caller, identity, self._clock)
+            return handler(self.context, request)
         except TenantRefusal as refusal:
             if refusal.status >= 500:
                 log.warning("%s, %s: %s", identity, _named(asked), refusal.what, exc_info=refusal.__cause__)
@@ -192,6 +206,14 @@ class Application:
             raise refuse(403, f"this endpoint is for operators: the policy's rule {rule} doesn't let this user in")
         admin = not self._public and self._policy.allows(OPERATOR, caller, own=own)
         return caller if caller.admin is admin else replace(caller, admin=admin)
+
+    def _seen(self, caller: Caller, shown: Route, query: str | None) -> Caller:
+        """Return the caller of a page: who may ask the API for what it shows. Raises ``TenantRefusal`` 403, 429."""
+        if shown.place is not None:
+            _name_tenant(shown.place.tenant)
+        if self._buckets is not None:
+            self._buckets.take(self._client(caller))
+        return self._admitted(caller, shown, "GET", query)
 
     def _owns(self, caller: Caller, tenant: str) -> bool:
         # Compared here, not by the policy's text comparison: there no project would be the project called None.

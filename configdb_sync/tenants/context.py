@@ -9,6 +9,7 @@ from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.tenants.metrics import Meter, NoMeter
+from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 
@@ -72,11 +73,13 @@ class NoPull:
 
 @dataclass(frozen=True)
 class Context:
-    """All that is shared by an application's requests."""
+    """All that is shared by an application's requests. ``chronicle``: what runs and nodes are told from, None where
+    that isn't told."""
 
     registry: Registry
     limits: Limits = field(default_factory=Limits)
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None
+    chronicle: Chronicle | None = None
     meter: Meter = field(default_factory=NoMeter)

@@ -40,12 +40,12 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
 def show_effective(context: Context, request: Request, live: Live, levels: LevelPath) -> Answer:
     """Answer a data source with its effective data at a level; 203 without it where ConfigDB is away (T2)."""
     resource = _resource(live)
-    place = request.place
+    place, number = request.place, _definition(resource)
     view: dict[str, Any] = views.resource_item(place.tenant, resource)
     view["level"] = dict(levels)
     try:
         assert context.client is not None
-        effective = context.client().effective(resource.environment, levels, _definition(resource))
+        effective = context.client().effective(resource.environment, levels, number)
     except UnavailableError:
         # The last known state; a document isn't kept here, so that none is ever shown that isn't so any more.
         return json_answer(view, 203, views.state_headers(place.tenant, resource, resource.etag(place.tenant)))

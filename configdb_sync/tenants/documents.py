@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
 
 import sqlalchemy as sa
 
 from configdb_sync import __version__
-from configdb_sync.tenants import metrics, names, schema
+from configdb_sync.tenants import metadata, metrics, names, schema
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.requests import Request
+from configdb_sync.tenants.status import LONGEST_DETAILS
 
 ID_PATTERN = "[^/]+"
-"""The pattern of the source document; it is in XML Schema and ECMAScript alike."""
+"""The pattern of the source document, in XML Schema, where NUL can't be written anyway."""
+
+_SEGMENT = r"[^/\u0000]+"
+_TAG = '(W/)?"[!#-~]*"'
 
 _TENANT: dict[str, Any] = {
     "name": "tenantId",
@@ -35,7 +40,7 @@ _SOURCE: dict[str, Any] = {
     "in": "path",
     "required": True,
     "description": "Slashes of the name stand bare in the path.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": names.LONGEST_NAME},
+    "schema": {"type": "string", "maxLength": names.LONGEST_NAME, "pattern": f"^{_SEGMENT}(/{_SEGMENT})*$"},
 }
 _DEST: dict[str, Any] = {
     "name": "dest",
@@ -43,12 +48,39 @@ _DEST: dict[str, Any] = {
     "required": True,
     "schema": {"$ref": "#/components/schemas/TenantID"},
 }
-_MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": {"type": "string"}}
-_NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}
+_TAGS = {"anyOf": [{"const": "*"}, {"type": "string", "pattern": f"^{_TAG}( *, *{_TAG})*$"}]}
+_MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": _TAGS}
+_NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": _TAGS}
 _LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
-_MARKER: dict[str, Any] = {"name": "marker", "in": "query", "schema": {"type": "string"}}
-_FIELDS: dict[str, Any] = {"name": "fields", "in": "query", "schema": {"type": "string"}}
-_LEVEL: dict[str, Any] = {"name": "level", "in": "query", "schema": {"type": "string"}}
+_MARKER: dict[str, Any] = {"name": "marker", "in": "query", "schema": {"type": "string", "pattern": r"^[^\u0000]*$"}}
+_FIELDS: dict[str, Any] = {"name": "fields", "in": "query", "schema": {"type": "string", "pattern": r"^[^\u0000]*$"}}
+_LEVEL: dict[str, Any] = {
+    "name": "level",
+    "in": "query",
+    "description": "Hierarchy levels, each once, outermost first: nodes=46. Empty: the root.",
+    "schema": {"type": "string", "pattern": r"^([^=,\s\u0000]+=[^,\s\u0000]+(,[^=,\s\u0000]+=[^,\s\u0000]+)*)?$"},
+}
+_NUMBER = {"type": "string", "pattern": "^[0-9]{1,18}$"}
+_MARKERS: dict[str, dict[str, Any]] = {
+    "/v1.0/{tenantId}/environments": {**_MARKER, "schema": _NUMBER},
+    "/v1.0/{tenantId}/resources": {
+        **_MARKER,
+        "schema": {"type": "string", "pattern": r"^[0-9]{1,18}/[^\u0000]*$"},
+    },
+    "/v1.0/{tenantId}/audit": {**_MARKER, "schema": _NUMBER},
+    "/audit": {**_MARKER, "schema": _NUMBER},
+}
+"""Markers that aren't any text."""
+_RUN: dict[str, Any] = {"name": "run", "in": "path", "required": True, "schema": {"type": "string"}}
+_NODE: dict[str, Any] = {"name": "node", "in": "query", "schema": {"type": "string"}}
+_STATUS: dict[str, Any] = {
+    "name": "status",
+    "in": "query",
+    "schema": {"type": "string", "enum": ["ACTIVE", "BUILD", "ERROR", "null"]},
+}
+_SHOW: dict[str, Any] = {"name": "show", "in": "query", "schema": {"type": "string", "enum": ["layers", "history"]}}
+_KIND: dict[str, Any] = {"name": "kind", "in": "query", "schema": {"type": "string", "enum": ["overrides", "values"]}}
+_KEY: dict[str, Any] = {"name": "key", "in": "query", "schema": {"type": "string"}}
 _RECOVERABLE: dict[str, Any] = {
     "name": "recoverable",
     "in": "query",
@@ -58,11 +90,14 @@ _RECOVERABLE: dict[str, Any] = {
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
 
 _READ: _Codes = {"get": (200, 203, 301, 304, 404, 410, 412), "head": (204, 301, 304, 404, 410, 412)}
+_READ_RUNS: _Codes = {**_READ, "get": tuple(code for code in _READ["get"] if code != 203)}
 _ACTION: _Codes = {
     "get": (200, 301, 304, 404, 410, 412),
     "post": (301, 303, 404, 409, 410, 412, 501, 503),
 }
 _LIST: _Codes = {"get": (200, 404, 410)}
+_LOOK: _Codes = {"get": (200, 304, 404, 412), "head": (204, 304, 404, 412)}
+_LOOK_FRESH: _Codes = {**_LOOK, "get": (200, 203, 304, 404, 412)}
 
 CALLS: dict[str, _Codes] = {
     "/v1.0": {"get": (200,)},
@@ -81,10 +116,18 @@ CALLS: dict[str, _Codes] = {
     "/v1.0/{tenantId}/environments/{environment}/action/move": _ACTION,
     "/v1.0/{tenantId}/environments/{environment}/resources": {"get": (200, 301, 404, 410)},
     "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}": {
-        **_READ,
+        "get": (*_READ["get"], 503),
+        "head": (*_READ["head"], 503),
         "put": (204, 301, 404, 409, 410, 412, 413, 415, 503),
     },
     "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}/action/move": _ACTION,
+    "/v1.0/{tenantId}/environments/{environment}/matrix": _READ,
+    "/v1.0/{tenantId}/environments/{environment}/runs": _READ_RUNS,
+    "/v1.0/{tenantId}/environments/{environment}/runs/{run}": _READ_RUNS,
+    "/environments": _LOOK,
+    "/environments/{environment}/matrix": _LOOK_FRESH,
+    "/environments/{environment}/runs": _LOOK,
+    "/environments/{environment}/runs/{run}": _LOOK,
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
     "/metrics": {"get": (200,)},
@@ -96,6 +139,8 @@ CALLS: dict[str, _Codes] = {
 _ANY = {"type": "object"}
 _ERROR = {"$ref": "#/components/schemas/Error"}
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
+_TENANTS_OWN = "/{tenantId}"
+_OPERATORS = ("/action/move", "/action/recover", "/audit")
 
 
 def show_health(context: Context, request: Request) -> Answer:
@@ -114,42 +159,74 @@ def show_metrics(context: Context, request: Request) -> Answer:
     return Answer(200, context.meter.text(told), kind=metrics.KIND)
 
 
-def show_openapi(context: Context, request: Request) -> Answer:
-    """GET /openapi.json."""
-    del context
-    request.parameters()
-    return Answer(200, json.dumps(openapi(), indent=1).encode("ascii") + b"\n")
+def calls(*, public: bool) -> dict[str, _Codes]:
+    """Return the calls of an endpoint; the public one has the reading of a tenant's own."""
+    if not public:
+        return CALLS
+    found: dict[str, _Codes] = {}
+    for path, methods in CALLS.items():
+        if path in OPEN or (_TENANTS_OWN in path and not path.endswith(_OPERATORS)):
+            reading = {method: codes for method, codes in methods.items() if method in {"get", "head"}}
+            # There a redirect would name another tenant.
+            found[path] = {method: tuple(code for code in codes if code != 301) for method, codes in reading.items()}
+    return found
 
 
-def show_wadl(context: Context, request: Request) -> Answer:
-    """GET /application.wadl."""
+def show_openapi(context: Context, request: Request, *, public: bool = False) -> Answer:
+    """GET /openapi.json: the API of the endpoint that is asked."""
     del context
     request.parameters()
-    return Answer(200, wadl(), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+    return Answer(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
+
+
+def show_wadl(context: Context, request: Request, *, public: bool = False) -> Answer:
+    """GET /application.wadl: the API of the endpoint that is asked."""
+    del context
+    request.parameters()
+    return Answer(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+
+
+PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
+    "openapi.json": partial(show_openapi, public=True),
+    "application.wadl": partial(show_wadl, public=True),
+}
+"""What the public endpoint says of itself."""
+
+
+_LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
+    "environments": (_LIMIT, _MARKER),
+    "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
+    "runs": (_LIMIT, _MARKER),
+    "{run}": (),
+}
+"""The parameters of what is looked at, by the last part of its path."""
 
 
 def _parameters(path: str, method: str) -> list[dict[str, Any]]:
-    found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE) if f"{{{one['name']}}}" in path]
+    found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE, _RUN) if f"{{{one['name']}}}" in path]
     if path.endswith("/action/move"):
         found += [_DEST, _MATCH]
     elif path == "/v1.0":
         found += [_LIMIT, _MARKER, _RECOVERABLE]
+    elif path.endswith(("/matrix", "/runs", "/{run}")) or path == "/environments":
+        found += [*_LOOKS[path.rpartition("/")[2]], _MATCH, _NONE_MATCH]
     elif path.endswith(("/environments", "/resources", "/audit")):
-        found += [_LIMIT, _MARKER]
+        found += [_LIMIT, _MARKERS.get(path, _MARKER)]
     elif path.endswith("/{dataSource}"):
-        found += [*([] if method == "put" else [_FIELDS]), _LEVEL, _MATCH, _NONE_MATCH]
+        more = [] if method == "put" else [_FIELDS, _SHOW, _KIND, _KEY, _LIMIT, _MARKER]
+        found += [*more, _LEVEL, _MATCH, _NONE_MATCH]
     elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
         found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
-    elif method in {"get", "head"} and path not in OPEN:
+    elif method in {"get", "head"} and path not in OPEN | {"/metrics"}:
         found += [_FIELDS, _LIMIT, _MATCH, _NONE_MATCH]
     return found
 
 
 @cache
-def openapi() -> dict[str, Any]:
-    """Return the API as OpenAPI 3.1."""
+def openapi(*, public: bool = False) -> dict[str, Any]:
+    """Return the API of an endpoint as OpenAPI 3.1."""
     paths: dict[str, Any] = {}
-    for path, methods in CALLS.items():
+    for path, methods in calls(public=public).items():
         for method, codes in methods.items():
             everywhere = (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
             answers: dict[str, Any] = {}
@@ -181,20 +258,24 @@ def _security() -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     text = {"type": "string"}
-    tenant = {"minLength": 1, "maxLength": names.LONGEST_ID, "pattern": f"^{ID_PATTERN}$"}
+    tenant = {"minLength": 1, "maxLength": names.LONGEST_ID, "pattern": f"^{_SEGMENT}$"}
     error = {"code": {"type": "integer"}, "title": text, "message": text, "request_id": text}
     status = {"enum": ["ACTIVE", "BUILD", "ERROR", None]}
+    properties: dict[str, Any] = {name: {"readOnly": True} for name in sorted(metadata.IGNORED)}
+    properties |= {
+        "id": {"$ref": "#/components/schemas/TenantID", "readOnly": True},
+        "metadata": {
+            "type": "object",
+            "maxProperties": metadata.MOST,
+            "propertyNames": {"minLength": 1, "maxLength": metadata.LONGEST_KEY, "pattern": r"^[^\u0000]*$"},
+            "additionalProperties": {**text, "maxLength": metadata.LONGEST_VALUE, "pattern": r"^[^\u0000]*$"},
+        },
+        "status": {**status, "readOnly": True},
+        "status_details": {"type": ["string", "null"], "maxLength": LONGEST_DETAILS, "readOnly": True},
+    }
     return {
         "TenantID": {"type": "string", **tenant, "description": names.ID_RULES},
-        "Tenant": {
-            "type": "object",
-            "properties": {
-                "id": {"$ref": "#/components/schemas/TenantID"},
-                "metadata": {"type": "object", "additionalProperties": text},
-                "status": {**status, "readOnly": True},
-                "status_details": {"type": ["string", "null"], "maxLength": 4096, "readOnly": True},
-            },
-        },
+        "Tenant": {"type": "object", "properties": properties, "additionalProperties": False},
         "Error": {
             "type": "object",
             "required": ["error"],
@@ -209,8 +290,8 @@ _OWN = "urn:configdb-sync:tenants:v1.0"
 
 
 @cache
-def wadl() -> bytes:
-    """Return the API as WADL, with the tenant ID's type as in the source document, and its length."""
+def wadl(*, public: bool = False) -> bytes:
+    """Return the API of an endpoint as WADL, with the tenant ID's type as in the source document, and its length."""
     root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN})
     schema = ET.SubElement(ET.SubElement(root, "grammars"), "xsd:schema", {"targetNamespace": _OWN})
     kind = ET.SubElement(schema, "xsd:simpleType", {"name": "TenantID"})
@@ -220,7 +301,7 @@ def wadl() -> bytes:
     ET.SubElement(restriction, "xsd:maxLength", {"value": str(names.LONGEST_ID)})
     ET.SubElement(restriction, "xsd:pattern", {"value": ID_PATTERN})
     resources = ET.SubElement(root, "resources", {"base": "/"})
-    for path, methods in CALLS.items():
+    for path, methods in calls(public=public).items():
         resource = ET.SubElement(resources, "resource", {"path": path.removeprefix("/")})
         for method, codes in methods.items():
             element = ET.SubElement(resource, "method", {"name": method.upper()})

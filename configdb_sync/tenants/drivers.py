@@ -160,16 +160,21 @@ class ConfigDBDriver(StatusDriver):
 
 def load(names: Sequence[str], surroundings: Surroundings) -> dict[str, StatusDriver]:
     """Return the drivers of these names, in order. Raises ``SettingsError`` for one that isn't installed or fails."""
-    installed = {found.name: found for found in entry_points(group=GROUP)}
+    # The product's own are known where it isn't installed by pip too, as in the Fuel plugin.
+    installed: dict[str, Callable[[], Callable[[Surroundings], StatusDriver]]] = {
+        "sync": lambda: SyncDriver,
+        "configdb": lambda: ConfigDBDriver,
+        **{found.name: found.load for found in entry_points(group=GROUP)},
+    }
     drivers: dict[str, StatusDriver] = {}
     for name in names:
         if name not in installed:
             raise SettingsError(
                 f"there is no status driver {name!r}",
-                way_out=f"installed are: {', '.join(sorted(installed)) or 'none'}",
+                way_out=f"installed are: {', '.join(sorted(installed))}",
             )
         try:
-            drivers[name] = installed[name].load()(surroundings)
+            drivers[name] = installed[name]()(surroundings)
         except Exception as error:
             raise SettingsError(f"the status driver {name!r} can't be loaded: {type(error).__name__}") from error
     return drivers

@@ -12,8 +12,12 @@ import os
 import shutil
 import tempfile
 import threading
+from bisect import bisect_left
+from collections import Counter as Counts
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,6 +32,21 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _TENANTS = "tenants"
+EVERY = 0.5
+"""Seconds after which a request is in the numbers at the latest."""
+
+_Request = tuple[str, str, int, str | None, int, float]
+
+
+@dataclass
+class _Sums:
+    """Requests summed up, by the labels of each counter; seconds by endpoint and place among ``_SECONDS``."""
+
+    requests: Counts[tuple[str, ...]] = field(default_factory=Counts)
+    usage: Counts[tuple[str, ...]] = field(default_factory=Counts)
+    bytes: Counts[tuple[str, ...]] = field(default_factory=Counts)
+    seconds: Counts[tuple[str, int]] = field(default_factory=Counts)
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 class Meter(Protocol):
@@ -87,6 +106,8 @@ class Prometheus:
         self._known: set[str] = set()
         self._full = tenants == 0
         self._children: dict[tuple[str, ...], Counter] = {}
+        self._waiting: deque[_Request] = deque()
+        self._stirred = threading.Event()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"configdb_sync_tenants_{name}", text, labels, registry=None)
@@ -103,19 +124,49 @@ class Prometheus:
             buckets=_SECONDS,
         )
         self._seconds: dict[str, Histogram] = {name: seconds.labels(name) for name in ("admin", "public")}
+        threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def request(
         self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
     ) -> None:
-        """Count a request."""
-        named = method if method in _METHODS else "other"
-        label = NONE if tenant is None else self._label(tenant, answered=status < 400)
-        self._child(self._requests, endpoint, named, str(status)).inc()
-        self._child(self._usage, label, f"{status // 100}xx").inc()
-        self._child(self._bytes, label).inc(size)
-        self._seconds[endpoint].observe(seconds)
-        if (failures := self._failures()) != self._told:
-            self._count_failures(failures)
+        """Count a request, in a moment."""
+        self._waiting.append((endpoint, method, status, tenant, size, seconds))
+        if not self._stirred.is_set():
+            self._stirred.set()
+
+    def _run(self) -> None:
+        """Write what waits from time to time: each write is to a file under a lock, and dear beside a request."""
+        pause = threading.Event()
+        while True:
+            self._stirred.wait()
+            pause.wait(EVERY)
+            self._stirred.clear()
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, summed up."""
+        with self._lock:
+            told, taken = _Sums(), len(self._waiting)
+            for _ in range(taken):
+                endpoint, method, status, tenant, size, seconds = self._waiting.popleft()
+                label = NONE if tenant is None else self._label(tenant, answered=status < 400)
+                told.requests[endpoint, method if method in _METHODS else "other", str(status)] += 1
+                told.usage[label, f"{status // 100}xx"] += 1
+                told.bytes[label,] += size
+                told.seconds[endpoint, bisect_left(_SECONDS, seconds)] += 1
+                told.sums[endpoint] += seconds
+            self._write(told)
+
+    def _write(self, told: _Sums) -> None:
+        for counter, sums in ((self._requests, told.requests), (self._usage, told.usage), (self._bytes, told.bytes)):
+            for labels, count in sums.items():
+                self._child(counter, *labels).inc(count)
+        # A histogram takes its observations one by one only; these are the places where it puts them.
+        for (endpoint, bucket), count in told.seconds.items():
+            self._seconds[endpoint]._buckets[bucket].inc(count)  # noqa: SLF001
+        for endpoint, seconds in told.sums.items():
+            self._seconds[endpoint]._sum.inc(seconds)  # noqa: SLF001
+        self._count_failures(self._failures())
 
     def _child(self, counter: Counter, *labels: str) -> Counter:
         # Looking a labelled counter up costs several times what counting does.
@@ -130,8 +181,7 @@ class Prometheus:
             return tenant
         if self._full or not answered:
             return OTHER
-        with self._lock:
-            self._admit(tenant)
+        self._admit(tenant)
         return tenant if tenant in self._known else OTHER
 
     def _admit(self, tenant: str) -> None:
@@ -151,14 +201,15 @@ class Prometheus:
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
+        self.flush()
         registry = CollectorRegistry()
         MultiProcessCollector(registry, str(self._place))  # type: ignore[no-untyped-call]
         return generate_latest(registry) + _gauges(gauges)
 
     def _count_failures(self, failures: Mapping[str, int]) -> None:
-        with self._lock:
-            for name, count in dict(failures).items():
-                self._child(self._drivers, name).inc(count - self._told.get(name, 0))
+        for name, count in dict(failures).items():
+            if more := count - self._told.get(name, 0):
+                self._child(self._drivers, name).inc(more)
                 self._told[name] = count
 
 

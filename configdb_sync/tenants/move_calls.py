@@ -24,7 +24,9 @@ def destination(request: Request) -> str:
 
 def show_move(context: Context, request: Request) -> Answer:
     """GET .../action/move?dest=: 200 with the stored state, as JSON or XML by Accept (T10)."""
-    action = context.registry.move_action(request.place, destination(request))
+    target = destination(request)
+    request.conditions()  # a malformed one is told even where there is a redirect
+    action = context.registry.move_action(request.place, target)
     xml = wants_xml(request.environ)
     body, kind = (action.xml(), "application/xml; charset=UTF-8") if xml else (action.json(), "application/json")
     etag = of_body(body)

@@ -16,7 +16,7 @@ def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
     text = parameters.get("limit")
     if text is None:
         return context.limits.page
-    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) == 0:
+    if not (text.isascii() and text.isdigit()) or len(text) > 1000 or int(text) == 0:
         raise refuse(400, "limit must be a number from 1")
     return min(int(text), context.limits.longest)
 

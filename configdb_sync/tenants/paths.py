@@ -23,6 +23,11 @@ class Kind(Enum):
     ENVIRONMENTS = "environments"
     RESOURCES = "resources"
     AUDIT = "audit"
+    ALL_ENVIRONMENTS = "all environments"
+    MATRIX = "matrix"
+    RUNS = "runs"
+    RUN = "run"
+    PAGE = "page"
     DOCUMENT = "document"
 
 
@@ -64,11 +69,25 @@ class Place:
 
 @dataclass(frozen=True)
 class Route:
-    """What a URL asks for; ``place`` is None where it is no tenant's, ``document`` names a served document."""
+    """What a URL asks for; ``place`` is None where it is no tenant's, ``document`` names a served document.
+
+    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run; ``page``: what a page
+    shows, a kind of the API or ``None`` for signing in and out (``document``).
+    """
 
     kind: Kind
     place: Place | None = None
     document: str = ""
+    environment: int | None = None
+    run: str = ""
+    page: Kind | None = None
+
+    @property
+    def number(self) -> int:
+        """The environment that is asked of, a tenant's or an operator's."""
+        found = self.environment if self.place is None else self.place.environment
+        assert found is not None
+        return found
 
 
 DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
@@ -87,6 +106,8 @@ def route(segments: tuple[str, ...]) -> Route:
             return _below(names.tenant_id(tenant), rest)
         case (name,) if name in DOCUMENTS:
             return Route(Kind.DOCUMENT, document=name)
+        case ("environments", *rest):
+            return _of_all(rest)
     raise _nothing()
 
 
@@ -116,12 +137,27 @@ def _environment(tenant: str, number: int, rest: list[str]) -> Route:
             return Route(Kind.PLACE, Place(tenant, number))
         case ["action", "move"]:
             return Route(Kind.MOVE, Place(tenant, number))
-        case ["resources"]:
-            return Route(Kind.RESOURCES, Place(tenant, number))
+        case [("resources" | "matrix" | "runs") as kind]:
+            return Route(Kind(kind), Place(tenant, number))
+        case ["runs", run] if run:
+            return Route(Kind.RUN, Place(tenant, number), run=run)
         case ["resources", *name] if "" not in name:
             move = tuple(name[-2:]) == names.MOVE
             source = names.data_source("/".join(name[:-2] if move else name))
             return Route(Kind.MOVE if move else Kind.PLACE, Place(tenant, number, source))
+    raise _nothing()
+
+
+def _of_all(rest: list[str]) -> Route:
+    """Return what an operator asks of environments, whoever owns what is in them."""
+    if not rest:
+        return Route(Kind.ALL_ENVIRONMENTS)
+    number = names.environment(rest[0])
+    match rest[1:]:
+        case [("matrix" | "runs") as kind] if number is not None:
+            return Route(Kind(kind), environment=number)
+        case ["runs", run] if number is not None and run:
+            return Route(Kind.RUN, environment=number, run=run)
     raise _nothing()
 
 

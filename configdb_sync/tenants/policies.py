@@ -15,7 +15,6 @@ from configdb_sync.tenants.paths import Kind, Place, Route, route
 NAMESPACE = "configdb_sync.tenants"
 OPERATOR = "operator"
 OWN = "own_tenant"
-OTHER = "admin:other"
 _READING = frozenset({"GET", "HEAD"})
 _SHOW_VALUES = ("level", "show")
 METRICS_ROLE = "metrics_reader"
@@ -25,6 +24,7 @@ _DESCRIPTIONS = {
     "admin:list_tenants": "List all tenants, and those that can be recovered.",
     "admin:get": "Read any tenant, its environments and its data sources.",
     "admin:get_values": "Read the effective data of a data source, passwords in it included (the query's level).",
+    "admin:get_status": "See nodes, runs and environments as they stand, whoever owns what is in them, and the pages.",
     "admin:put_tenant": "Create a tenant, or modify its metadata.",
     "admin:delete_tenant": "Mark a tenant for deletion.",
     "admin:recover_tenant": "Bring back a tenant that is marked for deletion.",
@@ -34,16 +34,17 @@ _DESCRIPTIONS = {
     "admin:audit": "Read the audit trail, of one tenant or of all.",
     "admin:metrics": "Read the metrics, which name tenants.",
     "admin:other": "All other calls of the admin endpoint.",
-    "public:get": "Read a tenant, its environments and its data sources.",
+    "public:get": "Read a tenant, its environments and its data sources; with --public-page nodes and runs, too.",
     "public:get_values": "Read the effective data of a data source, passwords in it included (the query's level).",
 }
 _OF_KINDS: dict[tuple[str, str], str] = {
     ("tenants", "GET"): "list_tenants",
     ("environments", "GET"): "get",
     ("resources", "GET"): "get",
-    ("matrix", "GET"): "get",
-    ("runs", "GET"): "get",
-    ("run", "GET"): "get",
+    ("all environments", "GET"): "get_status",
+    ("matrix", "GET"): "get_status",
+    ("runs", "GET"): "get_status",
+    ("run", "GET"): "get_status",
     ("move", "GET"): "get_move",
     ("move", "POST"): "move",
     ("recover", "POST"): "recover_tenant",
@@ -114,8 +115,6 @@ def rule_of(asked: Route, method: str, query: str | None, *, public: bool) -> st
         return f"admin:{_of_place(asked.place, method, query)}"
     if asked.kind is Kind.DOCUMENT:
         return f"admin:{_OF_DOCUMENTS.get(asked.document, 'other')}"
-    if asked.place is None and asked.kind is not Kind.TENANTS:
-        return OTHER
     return f"admin:{_OF_KINDS.get((asked.kind.value, method), 'other')}"
 
 

@@ -30,6 +30,7 @@ def show_place(context: Context, request: Request) -> Answer:
     parameters = request.parameters("fields", "limit", "level")
     fields, limit, levels = fields_of(parameters), limit_of(context, parameters), levels_of(parameters)
     place, fresh = request.place, True
+    request.conditions()  # a malformed one is told even where there is a redirect
     live = located(context, request, place)
     if levels is not None and context.client is not None:
         return show_effective(context, request, live, levels)

@@ -9,32 +9,60 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configdb_sync.clock import SystemClock
+from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
+from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
 from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.page.chronicle import Chronicle
+from configdb_sync.tenants.page.sessions import Sessions
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.probing import probe
+from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+    from configdb_sync.tenants.page.pages import Pages
+
 log = logging.getLogger(__name__)
 
 _BOOT_ERROR = 3
 """gunicorn stops as a whole when a worker ends with this code."""
+
+
+@dataclass(frozen=True)
+class Showing:
+    """The status pages. ``sessions`` and ``public_sessions``: how one signs in at the two endpoints, where the public
+    one has pages at all (None: it has none). ``secure``: browsers come over TLS."""
+
+    chronicle: Callable[[Registry], Chronicle]
+    sessions: Callable[[Access], Sessions | None]
+    public_sessions: Callable[[Access], Sessions | None] | None = None
+    secure: bool = False
+
+    def pages(self, context: Context, access: Access, *, public: bool) -> Pages | None:
+        """Return the pages of an endpoint, None if it has none."""
+        sessions = self.public_sessions if public else self.sessions
+        if sessions is None:
+            return None
+        # Late: a service without pages needs no templates.
+        from configdb_sync.tenants.page.pages import Pages
+
+        return Pages(context, access, sessions(access), SystemClock(), public=public, secure=self.secure)
 
 
 @dataclass(frozen=True)
@@ -55,6 +83,7 @@ class Service:
     usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
+    pages: Showing | None = None
     policy: Callable[[], Policy] = lambda: Policy(SystemClock())
     rate: float = 0.0
     admin_rate: float = 0.0
@@ -104,26 +133,13 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
             context = Context(registry, service.limits, following, service.pull(registry, client), client)
         pull = context.pull
         context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: pull.failures))
-        clock, proxy, policy = SystemClock(), service.transport.behind_proxy, service.policy()
-        admin = Application(
-            context,
-            service.access(),
-            clock,
-            policy=policy,
-            buckets=buckets(clock, service.admin_rate),
-            behind_proxy=proxy,
-        )
+        if service.pages is not None:
+            context = replace(context, chronicle=service.pages.chronicle(registry))
+        policy = service.policy()
+        admin = _endpoint(service, context, policy)
         if service.public is None or service.public_access is None:
             return admin, admin
-        public = Application(
-            context,
-            service.public_access(),
-            clock,
-            public=True,
-            policy=policy,
-            buckets=buckets(clock, service.rate),
-            behind_proxy=proxy,
-        )
+        public = _endpoint(service, context, policy, service.public_access)
         return admin, Endpoints(ports[1], admin, public)
 
     def started(age: int, ports: list[int]) -> None:
@@ -135,7 +151,55 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
         threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
     listens = [service.admin] if service.public is None else [service.admin, service.public]
-    Gunicorn("tenants", listens, service.transport, make, started=started, formatter=service.log_formatter).run()
+    Gunicorn(
+        "tenants", listens, service.transport, make, started=started, formatter=service.log_formatter, refusal=refusal
+    ).run()
+
+
+_REFUSALS = {
+    413: "the body is too large",
+    414: "the request line is longer than the 8190 characters that are taken",
+    417: "no such expectation can be met",
+    431: "the headers are too long, or more than 64",
+    500: "the service failed; its log tells more",
+    501: "no such transfer coding is taken",
+}
+
+
+def refusal(status: int) -> tuple[bytes, bytes]:
+    """Return head and body of the answer where the server itself refuses a request, in the one shape of errors."""
+    identity = new_run_id()
+    answer = refused(refuse(status, _REFUSALS.get(status, "the request isn't HTTP as it is taken here")), identity)
+    headers, body = answer.started(identity, head=False)
+    lines = [f"HTTP/1.1 {answer.reason}", *(f"{name}: {value}" for name, value in headers), "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1"), b"".join(body)
+
+
+def _endpoint(
+    service: Service, context: Context, policy: Policy, public_access: Callable[[], Access] | None = None
+) -> Application:
+    """Return an endpoint: the public one with its own access, else the admin one."""
+    clock, public = SystemClock(), public_access is not None
+    access = service.access() if public_access is None else public_access()
+    pages = None if service.pages is None else service.pages.pages(context, access, public=public)
+    return Application(
+        context if pages is not None else replace(context, chronicle=None),
+        access,
+        clock,
+        public=public,
+        policy=policy,
+        buckets=buckets(clock, service.rate if public else service.admin_rate),
+        behind_proxy=service.transport.behind_proxy,
+        pages=pages,
+    )
+
+
+class _OwnersFile(WatchedFileHandler):
+    """A log file that is its owner's alone, the one too that is made anew after it was rotated away."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab"), encoding=self.encoding)
 
 
 def write_usage(path: Path) -> None:
@@ -145,7 +209,7 @@ def write_usage(path: Path) -> None:
     """
     try:
         path.touch(mode=0o600)
-        handler = WatchedFileHandler(path, encoding="ascii", delay=False)
+        handler = _OwnersFile(path, encoding="ascii", delay=False)
     except OSError as error:
         raise SettingsError(f"the usage log {path} can't be written: {error.strerror}") from None
     handler.setFormatter(logging.Formatter("%(message)s"))

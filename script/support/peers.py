@@ -33,6 +33,8 @@ PEERS = (
     Peer("puppet", "puppet-agent"),
     Peer("openssl", "openssl"),
     Peer("initdb", "postgresql", "usr/lib/postgresql/*/bin"),
+    Peer("chromium", "chromium"),
+    Peer("chromedriver", "chromium-driver"),
     Peer("nginx", "nginx", "usr/sbin"),
     Peer("haproxy", "haproxy", "usr/sbin"),
 )
@@ -43,6 +45,11 @@ PACKAGING = (
     Peer("dpkg-scanpackages", "dpkg-dev"),
 )
 """What the Fuel plugin is built with."""
+MASTER = (
+    Peer("systemd-analyze", "systemd"),
+    Peer("logrotate", "logrotate", "usr/sbin"),
+)
+"""What the services' files on a master are tried with; unpacked without root they don't find their own parts."""
 
 
 def obtain(cache: Path, peers: Sequence[Peer] = PEERS) -> list[Path]:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import responses
@@ -87,10 +88,21 @@ def test_without_an_endpoint_the_fallback_is_asked(peer: responses.RequestsMock)
     Keystone(peer, endpoint=None)
     with pytest.raises(MissingError, match=r"no public endpoint of type config.*--configdb URL"):
         connect("catalog", environ=ENVIRON)
+    peer.get(f"{CONFIGDB}/components", json=[], headers={"Server-Product": "configdb-sync/1"})
     with connect("catalog", environ=ENVIRON, fallback=lambda: f"{CONFIGDB}/") as client:
         assert client.base == CONFIGDB
     with pytest.raises(MissingError, match="in region Mars"):
         connect("catalog", environ=ENVIRON, region="Mars", fallback=lambda: None)
+
+
+@pytest.mark.parametrize("answer", [{"status": 404, "json": {"message": "no"}}, {"status": 404, "body": "<html>"}])
+def test_a_fallback_where_nothing_is_counts_as_no_endpoint(peer: responses.RequestsMock, answer: Any) -> None:
+    Keystone(peer, endpoint=None)
+    peer.get("http://other.example/components", **answer)
+    with pytest.raises(
+        MissingError, match=r"no public endpoint of type config, and http://other\.example is no ConfigDB"
+    ):
+        connect("catalog", environ=ENVIRON, fallback=lambda: "http://other.example")
 
 
 def test_a_token_that_is_refused_is_renewed_once(peer: responses.RequestsMock) -> None:

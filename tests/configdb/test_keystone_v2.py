@@ -119,8 +119,10 @@ def test_without_an_endpoint_it_is_on_nailgun(peer: responses.RequestsMock) -> N
     old.services = [("compute", "RegionOne", "http://nova.example")]
     with pytest.raises(MissingError, match="no public endpoint of type config"):
         connect("catalog", environ=V2)
-    with connect("catalog", environ=V2, fallback=lambda: "http://master.example:8000/api/v1/config") as client:
-        assert client.base == "http://master.example:8000/api/v1/config"
+    there = "http://master.example:8000/api/v1/config"
+    peer.get(f"{there}/components", json=[], headers={"Server-Product": "configdb-sync/1"})
+    with connect("catalog", environ=V2, fallback=lambda: there) as client:
+        assert client.base == there
 
 
 def test_a_token_about_to_expire_is_renewed_before_it_is_sent(peer: responses.RequestsMock) -> None:

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.server import access, app
 from configdb_sync.exits import Exit
 from tests.lab.certificates import Authority, make_authority
+from tests.nailgun.conftest import make_small
 from tests.peers import keystone as peer
+from tests.support.nailgun import serving
 from tests.support.product import Product, Result, snapshot
 from tests.support.trees import make_trees
 
@@ -252,3 +255,53 @@ def test_an_endpoint_that_is_added_later_is_found_by_the_next_run(
         assert result.code == Exit.OK, result.out
     with connect("embedded", database_url=database) as client:
         assert client.environment(5) is not None
+
+
+def test_without_an_endpoint_it_is_on_nailgun(
+    peers: Peers, product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """U5: `/api/v1/config` there, with the same login; a Nailgun that has none there is named."""
+    nailgun = make_small(5)
+    nailgun.nodes = nailgun.nodes[:1]
+    nailgun.takes = peers.keystone.valid
+    database = f"sqlite:///{tmp_path}/there.sqlite"
+    application = app.create_app(database, access=access.OpenAccess())
+    both = DispatcherMiddleware(nailgun, {"/api/v1/config": application})
+    for variable, value in peers.login(OS_REGION_NAME="way-nowhere").items():
+        monkeypatch.setenv(variable, value)
+    trees = make_trees(tmp_path / "trees", "1")
+    with serving(both) as url:
+        result = sync(product, trees, "--configdb", "catalog", "--nailgun", url)
+        assert result.code == Exit.OK, result.out
+    application.close()
+    with connect("embedded", database_url=database) as client:
+        assert client.environment(5) is not None
+    # Each peer got Keystone's own token.
+    assert all(token is None or peers.keystone.valid(token) for _, token in nailgun.seen)
+    with serving(nailgun) as url:
+        result = sync(product, trees, "--configdb", "catalog", "--nailgun", url)
+        said = f"no public endpoint of type config in region way-nowhere, and {url}/api/v1/config is no ConfigDB"
+        assert (result.code, said in result.out) == (Exit.CONFIGDB, True), result.out
+
+
+def test_a_run_whose_tokens_end_in_the_middle_goes_on(
+    peers: Peers, product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S06: each token is taken back after a few requests, as if it had expired; nothing of it is noticed."""
+    seen: dict[str, int] = {}
+
+    def status(token: str) -> int:
+        seen[token] = seen.get(token, 0) + 1
+        if seen[token] == 8:
+            peers.keystone.revoke(token)
+        return 200 if peers.keystone.valid(token) else 401
+
+    trees = make_trees(tmp_path / "trees", *"123456")
+    for variable, value in peers.login(OS_REGION_NAME="way-short").items():
+        monkeypatch.setenv(variable, value)
+    with served(f"sqlite:///{tmp_path}/short.sqlite", status) as url:
+        peers.keystone.add_endpoint(url, region="way-short")
+        result = sync(product, trees, "--configdb", "catalog")
+    assert (result.code, result.out.splitlines()[-1].split(":")[0]) == (Exit.OK, "ok"), result.out
+    assert "12 documents uploaded" in result.out
+    assert len(seen) > 2

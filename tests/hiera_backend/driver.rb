@@ -56,6 +56,10 @@ class Driver
     asked['paths'].map { |path| made.of(path) }
   end
 
+  def defaults(_asked)
+    Settings::DEFAULTS
+  end
+
   def settings(asked)
     found = Settings.load(asked['settings'])
     { 'cache' => found.cache, 'levels' => found.level_pairs, 'shown' => [found.inspect, found.to_s] }

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 LIMIT_S = 600
-COMMANDS = ("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "rm", "chmod", "ls", "cat", "test")
+COMMANDS = (
+    *("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "cp", "rm", "chmod", "ls", "cat", "test", "true"),
+    *("flock", "setpriv"),
+)
 MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
 ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}
 """The environment in which Astute has a task run: no HOME, no USER (facts/fuel-plugin.md 3)."""
@@ -58,13 +61,39 @@ class Jail:
             self._command(script), capture_output=True, text=True, check=False, timeout=LIMIT_S, input=stdin
         )
 
+    def sandboxed(self, command: str, writable: Iterable[str], **environ: str) -> list[str]:
+        """Return the command line that runs a command as systemd's hardening has a service run: the root is read-only
+        but for some folders, ``/tmp`` is its own, it has no capability and gets none, its files are its owner's."""
+        places = [f"'{self.root}{path}'" for path in writable]
+        inside = " ".join(f"{name}='{value}'" for name, value in environ.items())
+        script = [
+            *(f"mkdir -p -m 0700 {place}" for place in places),
+            f"mount --bind '{self.root}' '{self.root}'",
+            *self._mounts(),
+            *(f"mount --bind {place} {place}" for place in places),
+            f"mount -t tmpfs tmpfs '{self.root}/tmp'",
+            f"mount -o remount,bind,ro '{self.root}'",
+            "umask 0077",
+            f"exec chroot '{self.root}' /usr/bin/setpriv --no-new-privs --inh-caps=-all --bounding-set=-all"
+            f" /usr/bin/env -i {inside} {command}",
+        ]
+        return _in_namespace(script)
+
     def _command(self, script: str) -> list[str]:
-        mounts = [
+        return _in_namespace([*self._mounts(), script])
+
+    def _mounts(self) -> list[str]:
+        return [
+            # This machine's own files are nobody's to write, not even a package's scripts'.
             f"mount --rbind '/{name}' '{self.root}/{name}'"
+            + (f" && mount -o remount,bind,ro '{self.root}/{name}'" if "lib" in name else "")
             for name in MOUNTED
             if (self.root / name).is_dir() and not (self.root / name).is_symlink()
         ]
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, script])]
+
+
+def _in_namespace(script: list[str]) -> list[str]:
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join(script)]
 
 
 def make(root: Path) -> Jail:

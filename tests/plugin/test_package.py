@@ -35,7 +35,8 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     top = {name.split("/")[0] for name in inside if not name.startswith("/")}
     assert top == {
         *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "deployment_scripts", "repositories"),
-        *("pre_build_hook", "post_install.sh", "uninstall.sh", "configdb_sync", "runtime", "vendor", "docs", "script"),
+        *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh", "services", "configdb_sync"),
+        *("runtime", "vendor", "docs", "script"),
         *("LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "checksums.sha1"),
     }
     bad = ("__pycache__", "/tests/", ".git/", ".pyc", ".egg-info")
@@ -43,6 +44,10 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     assert {f"vendor/cp{VERSION.replace('.', '')}", "runtime/bin/python3", "vendor/common/requests"} <= inside
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "configdb_sync").rglob("*.py")}
     assert modules <= inside
+    backend = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "deployment_scripts/puppet").rglob("*") if path.is_file()
+    }
+    assert {"deployment_scripts/hiera_backend"} | backend <= inside
     text = subprocess.run(["rpm", "-qp", "--scripts", rpm], capture_output=True, text=True, check=True).stdout
     assert f"plugin=/{FOLDER}\n" in text
     assert "%" not in text

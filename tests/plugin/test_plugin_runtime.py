@@ -16,7 +16,7 @@ from pathlib import Path
 import elf_versions
 import plugin_runtime
 import pytest
-from plugin_runtime import BuildError, check, obtain, unpack
+from plugin_runtime import BuildError, check, locked_for, obtain, unpack
 
 from tests.plugin.conftest import ROOT, VERSION
 
@@ -143,6 +143,15 @@ def _newest(folder: Path) -> tuple[int, ...]:
     contents = (path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     wanted = (one for content in contents if elf_versions.is_elf(content) for one in elf_versions.wanted(content))
     return max(one.number or (0,) for one in wanted if one.family == "GLIBC")
+
+
+def test_the_lock_is_read_for_the_python_that_is_meant() -> None:
+    """pip itself goes by the Python that runs it, whatever `--python-version` says."""
+    sums = "    --hash=sha256:aa \\\n    --hash=sha256:bb\n    # via x ; y\n"
+    lock = f"# written by it\na==1 \\\n{sums}b-c==2 ; python_full_version >= '3.13' \\\n{sums}d==3 \\\n{sums}"
+    kept = [line for line in locked_for(lock, "3.12").splitlines() if "#" not in line]
+    assert kept == [line for line in f"a==1 \\\n{sums}d==3 \\\n{sums}".splitlines() if "#" not in line]
+    assert locked_for(lock, "3.13") == lock.replace(" ; python_full_version >= '3.13'", "")
 
 
 def test_the_libraries_for_every_python_run_on_centos_7(tmp_path: Path) -> None:

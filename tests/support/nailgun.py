@@ -42,6 +42,7 @@ class Nailgun:
     takes: Callable[[str], bool] | None = None
     faults: dict[str, Answer] = field(default_factory=dict)
     seen: list[tuple[str, str | None]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
 
     @property
@@ -78,6 +79,8 @@ class Nailgun:
         if self._guarded and not self._taken(token or ""):
             return _json({"error": {"code": 401, "title": "Unauthorized", "message": "authentication"}}, 401)
         here = f"/clusters/{self.env}"
+        if path.startswith(f"{here}/plugin_links"):
+            return self._link(request, path.removeprefix(f"{here}/plugin_links").strip("/"))
         answers: dict[str, Callable[[], Any]] = {
             here: lambda: self.cluster,
             f"{here}/attributes": lambda: self.attributes,
@@ -94,6 +97,34 @@ class Nailgun:
 
     def _taken(self, token: str) -> bool:
         return token == self.token if self.takes is None else self.takes(token)
+
+    def _link(self, request: Request, number: str) -> Response:
+        """As Nailgun does since 8.0: an address stands once in an environment, and no other fields are taken."""
+        if request.method == "GET":
+            return _json(self.links)
+        body = request.get_json() if request.method in {"POST", "PUT"} else {}
+        known = {"title", "url", "description", "hidden"}
+        if body and (set(body) - known or not 1 <= len(body.get("title", "x")) <= 50):
+            return _json({"message": "the object doesn't validate", "errors": []}, 400)
+        if request.method == "POST":
+            if any(link["url"] == body["url"] for link in self.links):
+                return _json({"message": "Link with the same url already exists", "errors": []}, 409)
+            made = {
+                "description": None,
+                "hidden": False,
+                **body,
+                "id": 1 + max((one["id"] for one in self.links), default=0),
+            }
+            self.links.append(made)
+            return _json(made, 201)
+        link = next((one for one in self.links if str(one["id"]) == number), None)
+        if link is None:
+            return _json({"message": "not found", "errors": []}, 404)
+        if request.method == "PUT":
+            link.update(body)
+            return _json(link)
+        self.links.remove(link)
+        return Response(status=204)
 
     def _deployment(self, request: Request) -> list[dict[str, Any]]:
         asked = request.args.get("nodes")
@@ -141,8 +172,11 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(nailgun: Nailgun, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
-    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``."""
+def serving(nailgun: Any, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Serve it on a free port of loopback and give its address, which is also in ``nailgun.url``.
+
+    It may be any application, one that it is a part of.
+    """
     context = None
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

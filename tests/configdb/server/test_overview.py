@@ -14,6 +14,22 @@ from tests.support.configdb_server import CLUSTER, NODE, ROOT, Api
 ETAGS = "/environments/5/cluster/c1/nodes/n1/etags"
 
 
+def test_lists_are_answered_conditionally(fuel: Api) -> None:
+    """U15: a node that looks up asks again after a time, and mostly nothing has changed."""
+    for path, change in (
+        ("/components", ("PATCH", "/components/1", {"name": "renamed"})),
+        (ETAGS, ("PUT", NODE + "/values", {"a": 1})),
+    ):
+        tag = fuel.get(path).headers["ETag"]
+        known = {"headers": {"If-None-Match": tag}}
+        again = fuel.get(path, **known)
+        assert (again.status_code, again.text, again.headers["ETag"]) == (304, "", tag)
+        assert fuel("HEAD", path).headers["ETag"] == tag
+        fuel.good(*change)
+        assert fuel.get(path, **known).status_code == 200
+        assert fuel.get(path, headers={"If-None-Match": "broken"}).status_code == 400
+
+
 def test_digests_of_a_node(fuel: Api) -> None:
     empty = {"values": EMPTY_DIGEST, "overrides": EMPTY_DIGEST, "effective": EMPTY_DIGEST}
     assert fuel.good("GET", ETAGS) == {"1": empty, "2": empty}

@@ -1,34 +1,7 @@
 # The few calls of ConfigDB's API that a lookup takes. By ids, which no server redirects.
 require 'digest'
-require 'json'
 
 module ConfigdbHiera
-  # JSON as it comes from a server: anything.
-  module Json
-    NESTING = 250
-
-    # Returns the object that a text holds. Raises AwayError that names the server.
-    def self.object(text, what)
-      kind(text, what, Hash)
-    end
-
-    def self.list(text, what)
-      kind(text, what, Array)
-    end
-
-    def self.kind(text, what, type)
-      text = text.dup.force_encoding('UTF-8')
-      raise AwayError, "#{what} answers bytes that are no UTF-8" unless text.valid_encoding?
-      # A scalar at the top is refused by old parsers, taken by new ones; neither is what is asked for.
-      found = JSON.parse(text, :max_nesting => NESTING, :create_additions => false)
-      return found if found.is_a?(type)
-      raise AwayError, "#{what} answers JSON that is no #{type == Hash ? 'mapping' : 'list'}"
-    rescue JSON::ParserError
-      raise AwayError, "#{what} answers something else than JSON"
-    end
-    private_class_method :kind
-  end
-
   class Api
     WHAT = 'ConfigDB'
     PRODUCT = %r{\Aconfigdb-sync/}
@@ -115,9 +88,7 @@ module ConfigdbHiera
     def base
       found = @settings.url || (@keystone && @keystone.token.endpoint) || @settings.fallback_url
       raise AwayError, "Keystone's catalog has no endpoint of type config; set url" if found.nil?
-      unless found =~ %r{\Ahttps?://[^/?#@\s]+(/[^?#\s]*)?\z}
-        raise AwayError, "the address of #{WHAT} in Keystone's catalog can't be used"
-      end
+      raise AwayError, "the address of #{WHAT} in Keystone's catalog can't be used" unless found =~ Settings::ADDRESS
       found.sub(%r{/+\z}, '')
     end
   end

@@ -1,7 +1,4 @@
 # What was last known, in private files: one JSON object a name, below one folder.
-require 'digest'
-require 'json'
-
 module ConfigdbHiera
   class Cache
     LARGEST = 256 * 1024 * 1024

@@ -1,6 +1,5 @@
 # Keystone's tokens, v3 and, where there is no v3, v2.0: got by password, kept in a private file until they expire.
 require 'digest'
-require 'json'
 require 'time'
 
 module ConfigdbHiera

@@ -1,6 +1,4 @@
 # Files that hold secrets: read only if nobody else can, written for their owner alone.
-require 'fileutils'
-
 module ConfigdbHiera
   module PrivateFiles
     LARGEST = 1024 * 1024
@@ -35,7 +33,11 @@ module ConfigdbHiera
 
     # Makes a folder of mode 0700, with those above it, or checks the one that is there. Raises SettingsError.
     def self.folder(path, what)
-      FileUtils.mkdir_p(File.dirname(path))
+      above = File.dirname(path)
+      unless File.directory?(above)
+        require 'fileutils'
+        FileUtils.mkdir_p(above)
+      end
       begin
         Dir.mkdir(path, 0700)
       rescue Errno::EEXIST

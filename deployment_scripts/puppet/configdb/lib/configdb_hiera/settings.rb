@@ -1,5 +1,4 @@
 # The backend's settings: one YAML file, for its owner alone since it may hold a password.
-require 'uri'
 require 'yaml'
 
 module ConfigdbHiera
@@ -30,6 +29,8 @@ module ConfigdbHiera
     LOGIN = %w[auth_url username password project user_domain project_domain region interface].freeze
     NUMBERS = { 'ttl' => 0, 'retry' => 0, 'timeout' => 1, 'time_limit' => 1, 'max_bytes' => 1 }.freeze
     CHOICES = { 'auth' => %w[keystone token none], 'when_away' => %w[last-known error] }.freeze
+    # http or https, a host, and no login, query or fragment.
+    ADDRESS = %r{\Ahttps?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~&&[^?#@]]*)?\z}
     LEVEL = /\A\s*([^=,\s]+)\s*=\s*([^,]+?)\s*\z/
 
     DEFAULTS.each_key { |name| define_method(name) { @values[name] } }
@@ -65,9 +66,9 @@ module ConfigdbHiera
     end
     alias to_s inspect
 
-    # Returns the hierarchy levels as pairs of a name and a text that may have placeholders.
-    def level_pairs
-      @level_pairs ||= levels.split(',').map do |item|
+    # Returns hierarchy levels as pairs of a name and a text that may have placeholders. Raises SettingsError.
+    def level_pairs(text = levels)
+      text.split(',').map do |item|
         found = LEVEL.match(item) or refuse("levels: #{item.inspect} isn't like nodes=%{uid}")
         [found[1], found[2]]
       end
@@ -106,13 +107,10 @@ module ConfigdbHiera
       refuse('url is missing: where is ConfigDB?') if auth != 'keystone' && url.nil?
     end
 
+    # Nothing of it is shown: it may hold a password.
     def address(name, text)
-      parts = URI.parse(text.to_s)
-      good = parts.is_a?(URI::HTTP) && parts.host && !parts.host.empty?
-      # Not shown: it may hold a password.
-      refuse("#{name} isn't like https://host:port/path") unless good && !parts.query && !parts.fragment
-      refuse("#{name} holds a login; write it below login:") if parts.userinfo
-    rescue URI::Error
+      return if text.is_a?(String) && text =~ ADDRESS
+      refuse("#{name} holds a login; write it below login:") if text.is_a?(String) && text =~ %r{\Ahttps?://[^/]*@}
       refuse("#{name} isn't like https://host:port/path")
     end
 

@@ -39,16 +39,18 @@ module ConfigdbHiera
 
     # Returns what tells whether a file has changed, nil where there is none.
     def stamp(path)
+      # Most levels of a hierarchy have no file, and an exception for each would be slow.
+      return nil unless File.file?(path)
       found = File.stat(path)
-      found.file? ? [found.ino, found.size, found.mtime.to_i, found.mtime.nsec] : nil
+      time = found.mtime
+      [found.ino, found.size, time.to_i, time.nsec]
     rescue SystemCallError
       nil
     end
 
-    # Returns a file's data, {} where there is none or it holds no mapping; read again when it has changed.
-    # Raises SettingsError for one that can't be read.
-    def read(path)
-      now = stamp(path)
+    # Returns a file's data, {} where there is none or it holds no mapping; read again when it has changed, by `now`,
+    # its stamp. Raises SettingsError for one that can't be read.
+    def read(path, now = stamp(path))
       return {} if now.nil?
       kept = @entries[path]
       return kept.data if kept && kept.stamp == now

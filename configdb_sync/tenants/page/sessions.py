@@ -1,0 +1,215 @@
+"""Who looks at the pages: a browser can't send ``X-Auth-Token``, so signing in gives it a cookie (T12).
+
+The cookie is taken for reading pages and for nothing else. With a token it isn't the token but a proof of having had
+it, for some hours: whoever takes the cookie away can look and change nothing. With Keystone it is a token of the
+user's, that Keystone ends, and that the same rules hold for as for ``X-Auth-Token``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from configdb_sync.configdb.clouds import Cloud
+from configdb_sync.configdb.model import Limits
+from configdb_sync.errors import AccessError, ProductError, SettingsError
+from configdb_sync.tenants import names
+from configdb_sync.tenants.access import Access
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.requests import Caller
+
+LASTS = 8 * 3600
+"""Seconds that a proof of a token holds."""
+_LONGEST = 3800
+"""Bytes of a cookie's value: browsers drop one with more than 4096 in all."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the form; ``secret``: shown as dots. ``value``: what stands in it at first."""
+
+    name: str
+    label: str
+    secret: bool = False
+    value: str = ""
+
+
+class Sessions(Protocol):
+    """A way to sign in."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The form's fields."""
+
+    def begin(self, form: Mapping[str, str], now: float) -> str:
+        """Return the cookie's value. Raises ``TenantRefusal`` 401 for what isn't right, 503."""
+
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+        """Return who looks, from which address.
+
+        Raises ``TenantRefusal`` 401 for a cookie that isn't good (any more), 503.
+        """
+
+    def home(self, form: Mapping[str, str]) -> Place | None:
+        """Return the tenant whose pages come first, None for those of all."""
+
+
+def no_session(what: str = "sign in to see this") -> TenantRefusal:
+    """Return the 401 to raise."""
+    return refuse(401, what, ("WWW-Authenticate", 'Bearer realm="tenants"'))
+
+
+@dataclass(frozen=True)
+class TokenSessions:
+    """Of those who have the token; ``token`` gives that of a tenant, or for None the operators', and ``access`` says
+    who has it.
+
+    ``tenants``: each has its own, and the form asks which.
+    """
+
+    access: Access
+    token: Callable[[str | None], str] = field(repr=False)
+    tenants: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The form's fields."""
+        first = (Field("tenant", "Tenant ID"),) if self.tenants else ()
+        return (*first, Field("token", "Token", secret=True))
+
+    def begin(self, form: Mapping[str, str], now: float) -> str:
+        """Return the proof of having the token."""
+        tenant = self._tenant(form)
+        given, wanted = form.get("token", "").strip().encode("utf-8", "replace"), self.token(tenant).encode("utf-8")
+        if not hmac.compare_digest(given, wanted):
+            raise no_session("that is not the token which is asked for here")
+        until = str(int(now) + LASTS)
+        return ".".join([_packed(tenant or ""), until, self._proof(tenant, until)])
+
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+        """Return the operator, or the tenant's user."""
+        parts = cookie.split(".")
+        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
+            raise no_session()
+        tenant = _unpacked(parts[0]) if self.tenants else None
+        if tenant is None and (self.tenants or parts[0]):
+            raise no_session()
+        # The proof first: the time is believed of a good one alone.
+        if not hmac.compare_digest(parts[2].encode("utf-8"), self._proof(tenant, parts[1]).encode("ascii")):
+            raise no_session()
+        if int(parts[1]) <= now:
+            raise no_session("the session is over; sign in again")
+        if tenant is not None and (place is None or place.tenant != tenant):
+            raise no_session("this session is another tenant's")
+        return self.access.caller({"HTTP_X_AUTH_TOKEN": self.token(tenant), "REMOTE_ADDR": address}, place)
+
+    def home(self, form: Mapping[str, str]) -> Place | None:
+        """Return the tenant that has signed in."""
+        tenant = self._tenant(form)
+        return None if tenant is None else Place(tenant)
+
+    def _tenant(self, form: Mapping[str, str]) -> str | None:
+        if not self.tenants:
+            return None
+        try:
+            return names.tenant_id(form.get("tenant", ""))
+        except TenantRefusal as refusal:
+            raise no_session(refusal.what) from None
+
+    def _proof(self, tenant: str | None, until: str) -> str:
+        text = f"status page\0{until}\0{tenant or ''}"
+        return hmac.new(self.token(tenant).encode("utf-8"), text.encode("utf-8"), "sha256").hexdigest()
+
+
+def _packed(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
+
+
+def _unpacked(text: str) -> str | None:
+    try:
+        found = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return names.tenant_id(found.decode("utf-8"))
+    except (ValueError, binascii.Error, TenantRefusal):
+        return None
+
+
+LogIn = Callable[[Mapping[str, str]], str]
+"""Returns a token of Keystone for ``OS_*`` variables. Raises ``AccessError``, ``UnavailableError``."""
+
+
+@dataclass(frozen=True)
+class KeystoneSessions:
+    """Of Keystone's users. ``access``: the endpoint's own, which judges the token at every page."""
+
+    cloud: Cloud
+    access: Access
+    log_in: LogIn
+    tenants: bool = False
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The form's fields."""
+        first = (Field("tenant", "Tenant ID"),) if self.tenants else ()
+        return (
+            *first,
+            Field("username", "User"),
+            Field("password", "Password", secret=True),
+            Field("project", "Project"),
+            Field("domain", "Domain", value=self._domain),
+        )
+
+    @property
+    def _domain(self) -> str:
+        named = ("user_domain_name", "default_domain_name")
+        return next((self.cloud.auth[name] for name in named if self.cloud.auth.get(name)), "Default")
+
+    def begin(self, form: Mapping[str, str], now: float) -> str:
+        """Log in at Keystone and return the token."""
+        del now
+        domain = form.get("domain", "").strip() or self._domain
+        environ = {
+            "OS_AUTH_URL": self.cloud.auth["auth_url"],
+            "OS_USERNAME": form.get("username", ""),
+            "OS_PASSWORD": form.get("password", ""),
+            "OS_PROJECT_NAME": form.get("project", "").strip(),
+            "OS_USER_DOMAIN_NAME": domain,
+            "OS_PROJECT_DOMAIN_NAME": domain,
+            "OS_CACERT": "" if self.cloud.ca_file is None else str(self.cloud.ca_file),
+            "OS_INSECURE": "true" if self.cloud.insecure else "",
+        }
+        try:
+            token = self.log_in({name: value for name, value in environ.items() if value})
+        except (AccessError, SettingsError):
+            raise no_session("Keystone refused this user, password and project") from None
+        except ProductError as error:
+            raise refuse(503, "Keystone can't be asked now", ("Retry-After", "5")) from error
+        if len(token) > _LONGEST or not (token.isascii() and token.isprintable()) or set(token) & set(' ",;\\'):
+            raise refuse(503, "Keystone's tokens are of a kind that no cookie holds; use the API with X-Auth-Token")
+        return token
+
+    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+        """Return whom Keystone names."""
+        del now
+        return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
+
+    def home(self, form: Mapping[str, str]) -> Place | None:
+        """Return the tenant that was named on the public endpoint."""
+        if not self.tenants:
+            return None
+        try:
+            return Place(names.tenant_id(form.get("tenant", "")))
+        except TenantRefusal as refusal:
+            raise no_session(refusal.what) from None
+
+
+def log_in(environ: Mapping[str, str]) -> str:
+    """Return a token by ``OS_*`` variables (``LogIn``)."""
+    # Late: keystoneauth takes long to load, and only who signs in needs it.
+    from configdb_sync.configdb.catalog import tokens_of
+
+    return tokens_of(environ, default_ca=None, limits=Limits(read=10.0, total=20.0)).token()

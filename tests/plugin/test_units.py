@@ -1,0 +1,150 @@
+"""Issue 7, part 8: the services' units, and what is done to make them as the settings say."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from configdb_sync.plugin.units import UNITS, WRITABLE, Found, Step, Wanted, drop_in, fingerprint, steps
+from tests.plugin.conftest import ROOT
+
+# What the systemd of CentOS 7 (219) knows of what the units use, by its own table of options.
+KNOWN_TO_219 = {
+    *("Description", "After", "Wants", "ConditionPathExists", "Type", "ExecStart", "Restart", "RestartSec"),
+    *("RestartPreventExitStatus", "TimeoutStartSec", "TimeoutStopSec", "KillMode", "UMask", "NoNewPrivileges"),
+    *("CapabilityBoundingSet", "PrivateTmp", "PrivateDevices", "ProtectHome", "ProtectSystem", "LimitCORE"),
+    *("RestrictAddressFamilies", "SystemCallArchitectures", "LimitNOFILE", "WantedBy"),
+}
+# What came later: 219 leaves it out with a warning, and the service is whole without it.
+KNOWN_LATER = {
+    *("ReadWritePaths", "StateDirectory", "StateDirectoryMode", "CacheDirectory", "CacheDirectoryMode"),
+    *("LogsDirectory", "LogsDirectoryMode", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs"),
+    *("ProtectControlGroups", "ProtectClock", "ProtectHostname", "ProtectProc", "RestrictNamespaces"),
+    *("RestrictRealtime", "RestrictSUIDSGID", "LockPersonality"),
+}
+
+
+def options(service: str) -> list[tuple[str, str]]:
+    text = (ROOT / "services" / UNITS[service]).read_text(encoding="ascii")
+    return re.findall(r"^(\w+)=(.*)$", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("service", UNITS)
+def test_a_unit_holds_what_centos_7_knows_and_what_it_may_leave_out(service: str) -> None:
+    found = options(service)
+    assert {name for name, _ in found} <= KNOWN_TO_219 | KNOWN_LATER
+    # 219 refuses `strict`, and only that line: the one before must stand.
+    assert [value for name, value in found if name == "ProtectSystem"] == ["full", "strict"]
+    told = dict(found)
+    assert told["ExecStart"] == f"/usr/bin/configdb-sync {service} serve"
+    assert (told["NoNewPrivileges"], told["CapabilityBoundingSet"], told["UMask"]) == ("yes", "", "0077")
+    assert {Path(path.removeprefix("-")) for path in told["ReadWritePaths"].split()} == {
+        *WRITABLE[service],
+        Path("/var/cache/configdb-sync"),
+    }
+    assert "User" not in told  # root, as the task
+
+
+@pytest.mark.parametrize("service", UNITS)
+def test_systemd_finds_no_fault_in_it(service: str, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed here")
+    text = (ROOT / "services" / UNITS[service]).read_text()
+    unit = tmp_path / UNITS[service]
+    unit.write_text(text.replace("/usr/bin/configdb-sync", str(shutil.which("true"))))
+    more = drop_in(service, [Path("/srv/a folder"), Path("/srv/100%")])
+    assert more is not None
+    (tmp_path / f"{UNITS[service]}.d").mkdir()
+    (tmp_path / f"{UNITS[service]}.d/configdb-sync.conf").write_text(more)
+    environ = {"SYSTEMD_UNIT_PATH": f"{tmp_path}:", "PATH": "/usr/bin:/bin"}
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if UNITS[service] in line]
+    assert said == []
+    assert done.returncode == 0, done.stderr
+    security = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=40", "--no-pager", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unrecognized option" not in security.stderr:
+        assert security.returncode == 0, security.stdout.splitlines()[-1]
+
+
+def test_what_lies_elsewhere_is_opened_and_nothing_else() -> None:
+    assert drop_in("configdb", [Path("/var/lib/configdb-sync"), Path("/var/lib/configdb-sync/x")]) is None
+    assert drop_in("tenants", [Path("/var/log/configdb-sync")]) is None
+    assert "/var/log/configdb-sync" in (drop_in("configdb", [Path("/var/log/configdb-sync")]) or "")
+    assert drop_in("configdb", [Path("/srv/b"), Path("/srv/a"), Path("/srv/b")]) == (
+        '# Written by `configdb-sync services apply`.\n[Service]\nReadWritePaths="/srv/a" "/srv/b"\n'
+    )
+    for bad in ("/srv/a\nExecStart=/bin/sh", '/srv/"', "/srv/\\x"):
+        with pytest.raises(ValueError, match="a control character"):
+            drop_in("configdb", [Path(bad)])
+
+
+EVERY = [
+    (Found(True, enabled, active, failed, file, known), Wanted(wanted, *told))
+    for enabled, active, failed, file, known, wanted, told in itertools.product(
+        (True, False),
+        (True, False),
+        (True, False),
+        (None, "x"),
+        (None, "f", "g"),
+        (True, False),
+        ((None, "f"), ("x", "f"), (None, None)),
+    )
+    if not (active and failed) and (wanted or told == (None, None)) and (not wanted or told != (None, None))
+]
+
+
+def carried_out(found: Found, wanted: Wanted) -> Found:
+    enabled, active, failed, file, known = found.enabled, found.active, found.failed, found.drop_in, found.fingerprint
+    for step in steps(found, wanted):
+        if step in {Step.WRITE, Step.REMOVE}:
+            file = wanted.drop_in
+        elif step in {Step.ENABLE, Step.DISABLE}:
+            enabled = step is Step.ENABLE
+        else:
+            active = step in {Step.START, Step.RESTART}
+            failed = failed and step is Step.STOP
+            known = wanted.fingerprint if active else known
+    return Found(True, enabled, active, failed, file, known)
+
+
+@pytest.mark.parametrize(("found", "wanted"), EVERY)
+def test_whatever_is_found_becomes_what_is_wanted_and_is_left_alone_then(found: Found, wanted: Wanted) -> None:
+    after = carried_out(found, wanted)
+    assert (after.enabled, after.active, after.drop_in) == (wanted.enabled, wanted.enabled, wanted.drop_in)
+    assert not after.failed
+    assert steps(after, wanted) == ()
+    # What runs as it should is never touched.
+    if wanted.enabled and found == Found(True, True, True, False, wanted.drop_in, wanted.fingerprint):
+        assert steps(found, wanted) == ()
+    if found.active and wanted.enabled:
+        assert (Step.RESTART in steps(found, wanted)) is (
+            found.fingerprint != wanted.fingerprint or found.drop_in != wanted.drop_in
+        )
+
+
+def test_a_fingerprint_changes_with_settings_and_files_and_shows_neither() -> None:
+    one = fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"})
+    assert re.fullmatch("[0-9a-f]{64}", one)
+    assert fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"}) == one
+    assert (
+        len(
+            {
+                one,
+                fingerprint(b"l" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARY"}),
+                fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARy"}}, {"/x": b"CANARY"}),
+                fingerprint(b"k" * 32, {"login": {"OS_PASSWORD": "CANARY"}}, {"/x": b"CANARy"}),
+            }
+        )
+        == 4
+    )
