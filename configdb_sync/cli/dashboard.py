@@ -13,8 +13,17 @@ from configdb_sync.plugin.dashboard import page_of, settle_link
 _LOG = logging.getLogger(__name__)
 
 
-def keep_link(session: Session, environment: int) -> None:
-    """Bring the link in step with the setting; what fails is logged: no deployment fails because of it."""
+_TAKES = 45.0
+"""Seconds that bringing the link in step may take at the worst: a slow Keystone and a slow Nailgun, each answering."""
+
+
+def keep_link(session: Session, environment: int, left: float) -> None:
+    """Bring the link in step with the setting; what fails is logged: no deployment fails because of it.
+
+    ``left``: seconds that the run has; it is left for another time where they may not suffice.
+    """
+    if left < _TAKES:
+        return
     try:
         client = session.nailgun(hasty=True)
         if client is None:

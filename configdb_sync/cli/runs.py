@@ -203,7 +203,7 @@ def sync(
         begun.append(conduct)
         found = conduct.sync()
     if stage is Stage.PRE or (stage is not None and settings.page_url is not None):
-        keep_link(session, asked["environment"])
+        keep_link(session, asked["environment"], pace.left)
     return tell(found)
 
 

@@ -118,6 +118,13 @@ def test_a_deployment_makes_it_and_takes_it_away(tmp_path: Path) -> None:
         assert ours(found) == []
 
 
+def test_a_run_that_is_short_of_time_leaves_it(tmp_path: Path) -> None:
+    found = cloud_nailgun()
+    with serving(found) as url:
+        assert deployed(tmp_path, url, "--page-url", BASE, "--time-limit", "40")[0] == 0
+    assert found.links == []
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 500])
 def test_no_deployment_fails_because_of_it(tmp_path: Path, status: int) -> None:
     found = cloud_nailgun()
