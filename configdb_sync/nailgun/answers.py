@@ -87,8 +87,8 @@ def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
 def links(value: Json) -> tuple[PluginLink, ...]:
     """Return the links of an environment; texts are as whoever made them wrote them."""
     found = []
-    for item in _list(value, "the links"):
-        link = _object(item, "a link")
+    for item in a_list(value, "the links"):
+        link = an_object(item, "a link")
         texts = {name: link.get(name) for name in ("title", "url", "description")}
         title, url, description = (text if isinstance(text, str) else "" for text in texts.values())
         found.append(PluginLink(title, url, description, _id(link, "id")))
