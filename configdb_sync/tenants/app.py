@@ -99,6 +99,8 @@ def public_methods_of(asked: Route) -> dict[str, Handler]:
     own = asked.kind in _PUBLIC and asked.place is not None
     if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
+    if asked.document in documents.PUBLIC_DOCUMENTS:
+        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.tenants.page import file, html
-from tests.support.product import Product
+from tests.support.product import Product, make_product
 from tests.tenants.page.filling import fill
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
@@ -99,3 +99,22 @@ def test_without_configdb_the_rest_is_shown(tmp_path: Path, product: Product) ->
     assert "ConfigDB couldn't be asked" in text
     assert "node-3.cloud.example.com" in text
     assert "the file changed" in text
+
+
+def test_a_configdb_that_keeps_no_versions_and_lists_no_overrides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tuning-box: the documents themselves tell, and the product's own records what was."""
+    product = make_product(tmp_path / "state", monkeypatch)
+    product.plain = True
+    shutil.copytree(CLOUD, tmp_path / "cloud", symlinks=True)
+    assert product("sync", "--env", 1, "--from", tmp_path / "cloud").code == 0
+    where = ("--env", 1, "--level", "nodes=2", "--data-source", "astute", "--key", "debug")
+    assert product("override", *where, "--value", "true", "--type", "bool", "--comment", "a reason").code == 0
+    page = tmp_path / "status.html"
+    assert product("status", "--html", page).code == 0
+    text = page.read_text()
+    assert "couldn't be asked" not in text
+    assert text.count("<details ") == 9
+    assert "1 overridden" in text
+    assert "a reason" in text

@@ -24,9 +24,13 @@ BEGAN = 1_790_000_000.0
 
 
 def fill(state: Path, environment: int, count: int, runs: int = 10) -> None:
-    """Make an environment of so many nodes with ten data sources: the third node failed in the last of its runs."""
+    """As ``fill_database``, in a state folder, made if it isn't there."""
     state.mkdir(mode=0o700, exist_ok=True)
-    url = State(state).database_url
+    fill_database(State(state).database_url, environment, count, runs)
+
+
+def fill_database(url: str, environment: int, count: int, runs: int = 10) -> None:
+    """Make an environment of so many nodes with ten data sources: the third node failed in the last of its runs."""
     change = Change("test", "here", "req-test", 1)
     with closing(Registry(open_registry(url))) as registry:
         registry.settle_home(change, environment, "admin")
