@@ -115,7 +115,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
     listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports. ``formatter``
-    makes gunicorn's own log lines.
+    makes gunicorn's own log lines, ``refusal`` the head and body of the answers by which gunicorn itself refuses.
     """
 
     def __init__(
@@ -128,8 +128,10 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
         formatter: logging.Formatter | None = None,
+        refusal: Callable[[int], tuple[bytes, bytes]] | None = None,
     ) -> None:
         self._name = name
+        self.refusal = refusal
         self._formatter = formatter
         self._listen = listen
         self._transport = transport
@@ -145,7 +147,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport = self._transport
         settings: dict[str, Any] = {
             "bind": [listen.address() for listen in self._listen],
-            "worker_class": "gthread",
+            "worker_class": "configdb_sync.refusing_worker.Worker",
             "workers": transport.workers,
             "threads": transport.threads,
             "limit_request_line": 8190,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.peers import postgresql
 from tests.support import fixtures, skips
 from tests.support.product import Product, make_product
 
@@ -47,6 +48,16 @@ def environment(tmp_path: Path) -> Callable[[int], Path]:
         return fixtures.copy_environment(number, tmp_path / f"env-{number}")
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[postgresql.Cluster]:
+    """Give one PostgreSQL for all; each test, or each room, makes its own databases in it."""
+    reason = postgresql.unavailable()
+    if reason:
+        pytest.skip(reason)
+    with postgresql.running() as found:
+        yield found
 
 
 @pytest.fixture

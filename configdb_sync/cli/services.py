@@ -34,6 +34,7 @@ _DONE = {
     Step.START: "started",
     Step.RESTART: "restarted, since its settings changed",
     Step.STOP: "stopped",
+    Step.RESET: "its failure is forgotten",
 }
 _FILES = (
     *("token_file", "tls_cert", "tls_key", "policy_file", "metrics_token_file"),
@@ -101,11 +102,12 @@ class _Service:
         return Wanted(enabled=True, drop_in=self.drop_in, fingerprint=self._fingerprint())
 
     def found(self) -> Found:
+        state = SYSTEMD.state(self.unit)
         return Found(
             installed=SYSTEMD.installed(self.unit),
-            enabled=SYSTEMD.is_("enabled", self.unit),
-            active=SYSTEMD.is_("active", self.unit),
-            failed=SYSTEMD.is_("failed", self.unit),
+            enabled=SYSTEMD.enabled(self.unit),
+            active=state in {"active", "reloading"},
+            failed=state in {"failed", "activating", "deactivating"},
             drop_in=SYSTEMD.drop_in(self.unit),
             fingerprint=self._remembered().get(self.name),
         )

@@ -14,6 +14,7 @@ from typing import Any
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.exchange import Answer
 from configdb_sync.configdb.model import Component, Definition, Environment, Etags, KeyEffect, OverrideNote, Version
+from configdb_sync.jsonkinds import a_list, an_object, kind_of
 from configdb_sync.jsonvalues import Json
 
 MESSAGE_LIMIT = 200
@@ -44,7 +45,7 @@ def read(answer: Answer) -> Json:
 def document(value: Json) -> dict[str, Json]:
     """Return a document: a JSON object that isn't an error in disguise (a status of its own, or Keystone's shape)."""
     if not isinstance(value, dict):
-        raise ValueError(f"a document is an object, the server holds {_kind(value)}")
+        raise ValueError(f"a document is an object, the server holds {kind_of(value)}")
     status = value.get("status")
     if value.keys() <= {"message", "status", "msg"} and isinstance(status, int) and status >= 400:
         raise ValueError(f"the body is an error of status {status}")
@@ -61,31 +62,31 @@ def document(value: Json) -> dict[str, Json]:
 
 def definition(value: Json) -> Definition:
     """Return a resource definition."""
-    owner = _object(value, "a resource definition").get("component_id")
+    owner = an_object(value, "a resource definition").get("component_id")
     return Definition(_id(value, "id"), _text(value, "name"), None if owner is None else _id(value, "component_id"))
 
 
 def component(value: Json) -> Component:
     """Return a component with its definitions, by id."""
-    listed = _list(_object(value, "a component").get("resource_definitions"), "resource_definitions")
+    listed = a_list(an_object(value, "a component").get("resource_definitions"), "resource_definitions")
     definitions = sorted(map(definition, listed), key=lambda one: one.id)
     return Component(_id(value, "id"), _text(value, "name"), tuple(definitions))
 
 
 def components(value: Json) -> list[Component]:
     """Return the list of components."""
-    return [component(item) for item in _list(value, "the list of components")]
+    return [component(item) for item in a_list(value, "the list of components")]
 
 
 def definitions(value: Json) -> list[Definition]:
     """Return a list of definitions."""
-    return [definition(item) for item in _list(value, "the list of resource definitions")]
+    return [definition(item) for item in a_list(value, "the list of resource definitions")]
 
 
 def environment(value: Json) -> Environment:
     """Return an environment."""
-    ids = _list(_object(value, "an environment").get("components"), "components")
-    levels = _list(value.get("hierarchy_levels"), "hierarchy_levels")
+    ids = a_list(an_object(value, "an environment").get("components"), "components")
+    levels = a_list(value.get("hierarchy_levels"), "hierarchy_levels")
     if not all(isinstance(level, str) for level in levels):
         raise ValueError("hierarchy_levels holds something else than names")
     if not all(_is_id(item) for item in ids):
@@ -95,12 +96,12 @@ def environment(value: Json) -> Environment:
 
 def environments(value: Json) -> list[Environment]:
     """Return a list of environments."""
-    return [environment(item) for item in _list(value, "the list of environments")]
+    return [environment(item) for item in a_list(value, "the list of environments")]
 
 
 def level_values(value: Json) -> tuple[str, ...]:
     """Return the values that an environment's hierarchy level has, of an answer about that level."""
-    values = _list(_object(value, "a hierarchy level").get("values"), "values")
+    values = a_list(an_object(value, "a hierarchy level").get("values"), "values")
     if not all(isinstance(one, str) for one in values):
         raise ValueError("values holds something else than texts")
     return tuple(values)
@@ -109,7 +110,7 @@ def level_values(value: Json) -> tuple[str, ...]:
 def lookup(value: Json) -> dict[str, tuple[Json, str]]:
     """Return each top-level key's value and the level that gave it, of ``show_lookup``."""
     found: dict[str, tuple[Json, str]] = {}
-    for key, pair in _object(value, "a lookup").items():
+    for key, pair in an_object(value, "a lookup").items():
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], str):
             raise ValueError("a lookup holds pairs of a value and a level")
         found[key] = (pair[0], pair[1])
@@ -119,10 +120,10 @@ def lookup(value: Json) -> dict[str, tuple[Json, str]]:
 def etags(value: Json) -> dict[int, Etags]:
     """Return the digests of all documents at a level, by definition id."""
     found = {}
-    for key, item in _object(value, "the digests").items():
+    for key, item in an_object(value, "the digests").items():
         if not key.isdigit():
             raise ValueError("the digests are not by definition id")
-        _object(item, "the digests of a data source")
+        an_object(item, "the digests of a data source")
         found[int(key)] = Etags(_text(item, "values"), _text(item, "overrides"), _text(item, "effective"))
     return found
 
@@ -131,14 +132,14 @@ def versions(value: Json) -> list[Version]:
     """Return the versions of a document."""
     return [
         Version(
-            _id(_object(item, "a version"), "version"),
+            _id(an_object(item, "a version"), "version"),
             _text(item, "time"),
             _maybe_text(item, "author"),
             _maybe_text(item, "run"),
             _maybe_text(item, "comment"),
             _text(item, "digest"),
         )
-        for item in _list(value, "a history")
+        for item in a_list(value, "a history")
     ]
 
 
@@ -146,7 +147,9 @@ def override_notes(value: Json) -> list[OverrideNote]:
     """Return the overrides of an environment."""
     return [
         OverrideNote(
-            _text(_object(_object(item, "an override").get("resource_definition"), "a resource definition"), "name"),
+            _text(
+                an_object(an_object(item, "an override").get("resource_definition"), "a resource definition"), "name"
+            ),
             _text(item, "place"),
             _id(item, "version"),
             _maybe_text(item, "time"),
@@ -156,14 +159,14 @@ def override_notes(value: Json) -> list[OverrideNote]:
             tuple(
                 KeyEffect(
                     key,
-                    _text(_object(told, "an effect"), "effect"),
+                    _text(an_object(told, "an effect"), "effect"),
                     _maybe_text(told, "reason"),
                     _id(told, "hidden_by"),
                 )
-                for key, told in _object(item.get("keys"), "the keys of an override").items()
+                for key, told in an_object(item.get("keys"), "the keys of an override").items()
             ),
         )
-        for item in _list(value, "the overrides")
+        for item in a_list(value, "the overrides")
     ]
 
 
@@ -221,33 +224,16 @@ def _is_id(value: Any) -> bool:
 def _id(value: dict[str, Json], name: str) -> int:
     found = value.get(name)
     if not isinstance(found, int) or not _is_id(found):
-        raise ValueError(f"{name} is {_kind(found)}, not a whole number")
+        raise ValueError(f"{name} is {kind_of(found)}, not a whole number")
     return found
 
 
 def _text(value: dict[str, Json], name: str) -> str:
     found = value.get(name)
     if not isinstance(found, str):
-        raise ValueError(f"{name} is {_kind(found)}, not a text")
+        raise ValueError(f"{name} is {kind_of(found)}, not a text")
     return found
 
 
 def _maybe_text(value: dict[str, Json], name: str) -> str | None:
     return None if value.get(name) is None else _text(value, name)
-
-
-def _object(value: Json, what: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object, this is {_kind(value)}")
-    return value
-
-
-def _list(value: Json, what: str) -> list[Json]:
-    if not isinstance(value, list):
-        raise ValueError(f"{what} is {_kind(value)}, not a list")
-    return value
-
-
-def _kind(value: Json) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -50,7 +50,7 @@ class Database:
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, what, connections)
-        self._drivers: deque[Any] = deque()
+        self._cursors: deque[Any] = deque()
         self._complaint: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
 
@@ -58,7 +58,7 @@ class Database:
         """Close the connections that no one uses."""
         with contextlib.suppress(IndexError):
             while True:
-                self._drivers.pop().close()
+                self._cursors.pop().connection.close()
         self._engine.dispose()
 
     def insert(self, table: sqlalchemy.Table) -> Any:
@@ -109,27 +109,28 @@ class Database:
 
     def fetch(self, text: str, values: Any) -> list[tuple[Any, ...]] | None:
         """Return the rows of one SELECT in the driver's own words, None if the driver complained. See ``Lookup``."""
-        driver: Any = None
+        cursor: Any = None
         try:
             # Not from the pool: its ways cost as much as the query. Both calls are atomic.
-            driver = self._drivers.pop() if self._drivers else self._driver()
-            rows: list[tuple[Any, ...]] = driver.execute(text, values).fetchall()
+            cursor = self._cursors.pop() if self._cursors else self._cursor()
+            cursor.execute(text, values)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
         except (IndexError, DBAPIError, sqlalchemy.exc.TimeoutError):
             return None  # another thread was quicker, or there is no connection to be had
         except self._complaint:
-            driver.close()
+            cursor.connection.close()
             return None
-        self._drivers.append(driver)
+        self._cursors.append(cursor)
         return rows
 
-    def _driver(self) -> Any:
-        """Return a connection of the driver's own, that no pool counts and that knows no transactions."""
+    def _cursor(self) -> Any:
+        """Return a cursor on a connection of the driver's own, that no pool counts and that knows no transactions."""
         lent = self._engine.raw_connection()
         driver: Any = lent.driver_connection
         lent.detach()
         if self.postgresql:
             driver.autocommit = True  # BEGIN and ROLLBACK take as long as the query
-        return driver
+        return driver.cursor()
 
     def _tried(self, once: Callable[[], Result], *, meeting: bool) -> Result:
         for left in range(_TRIES - 1, -1, -1):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from configdb_sync.jsonkinds import a_list, an_object, kind_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.nailgun.model import MASTER, Cluster, NailgunNode, PluginLink, PluginSettings, Version
 
@@ -16,16 +16,16 @@ _UID = re.compile(r"[1-9][0-9]{0,17}")
 
 def version(value: Json) -> Version:
     """Return the version; a Nailgun that doesn't say whether it wants a token is one that does."""
-    found = _object(value, "the version")
+    found = an_object(value, "the version")
     required = found.get("auth_required", True)
     if not isinstance(required, bool):
-        raise ValueError(f"auth_required is {_kind(required)}, not a truth value")
+        raise ValueError(f"auth_required is {kind_of(required)}, not a truth value")
     return Version(_text(found, "release"), required)
 
 
 def cluster(value: Json) -> Cluster:
     """Return an environment."""
-    found = _object(value, "an environment")
+    found = an_object(value, "an environment")
     return Cluster(
         _id(found, "id"),
         _text(found, "name"),
@@ -37,8 +37,8 @@ def cluster(value: Json) -> Cluster:
 def nodes(value: Json, env: int) -> tuple[NailgunNode, ...]:
     """Return the nodes of environment ``env``, by id; one that says it is of another environment is no answer."""
     found: dict[int, NailgunNode] = {}
-    for item in _list(value, "the nodes"):
-        owner = _object(item, "a node").get("cluster")
+    for item in a_list(value, "the nodes"):
+        owner = an_object(item, "a node").get("cluster")
         if owner != env or isinstance(owner, bool):
             raise ValueError(f"a node is not of environment {env}")
         node = _node(item)
@@ -49,7 +49,7 @@ def nodes(value: Json, env: int) -> tuple[NailgunNode, ...]:
 
 
 def _node(value: dict[str, Json]) -> NailgunNode:
-    roles = _list(value.get("roles", []), "a node's roles")
+    roles = a_list(value.get("roles", []), "a node's roles")
     if not all(isinstance(role, str) for role in roles):
         raise ValueError("a node's roles hold something else than names")
     return NailgunNode(
@@ -65,15 +65,15 @@ def _node(value: dict[str, Json]) -> NailgunNode:
 
 def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
     """Return a plugin's settings of an environment's attributes, of the version chosen; None if it has none."""
-    editable = _object(_object(value, "the attributes").get("editable"), "editable")
+    editable = an_object(an_object(value, "the attributes").get("editable"), "editable")
     if plugin not in editable:
         return None
-    general = _object(_object(editable[plugin], "the plugin's section").get("metadata"), "its metadata")
-    versions = [_object(one, "a version") for one in _list(general.get("versions", []), "its versions")]
+    general = an_object(an_object(editable[plugin], "the plugin's section").get("metadata"), "its metadata")
+    versions = [an_object(one, "a version") for one in a_list(general.get("versions", []), "its versions")]
     chosen = [
         one
         for one in versions
-        if _object(one.get("metadata"), "a version's metadata").get("plugin_id") == general.get("chosen_id")
+        if an_object(one.get("metadata"), "a version's metadata").get("plugin_id") == general.get("chosen_id")
     ]
     section = chosen[0] if chosen else versions[0] if len(versions) == 1 else {}
     values = {
@@ -87,8 +87,8 @@ def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
 def links(value: Json) -> tuple[PluginLink, ...]:
     """Return the links of an environment; texts are as whoever made them wrote them."""
     found = []
-    for item in _list(value, "the links"):
-        link = _object(item, "a link")
+    for item in a_list(value, "the links"):
+        link = an_object(item, "a link")
         texts = {name: link.get(name) for name in ("title", "url", "description")}
         title, url, description = (text if isinstance(text, str) else "" for text in texts.values())
         found.append(PluginLink(title, url, description, _id(link, "id")))
@@ -101,8 +101,8 @@ def deployment(value: Json) -> dict[str, Mapping[str, Json]]:
     A node stands once in it: this Nailgun merges its roles. Whether ``uid`` is the node's is for others to check.
     """
     found: dict[str, Mapping[str, Json]] = {}
-    for item in _list(value, "the deployment data"):
-        uid = _object(item, "a node's deployment data").get("uid")
+    for item in a_list(value, "the deployment data"):
+        uid = an_object(item, "a node's deployment data").get("uid")
         identity = str(uid) if isinstance(uid, int) and not isinstance(uid, bool) else uid
         if identity == MASTER:
             continue
@@ -117,36 +117,19 @@ def deployment(value: Json) -> dict[str, Mapping[str, Json]]:
 def _flag(value: dict[str, Json], name: str) -> bool:
     found = value.get(name)
     if not isinstance(found, bool):
-        raise ValueError(f"{name} is {_kind(found)}, not a truth value")
+        raise ValueError(f"{name} is {kind_of(found)}, not a truth value")
     return found
 
 
 def _id(value: dict[str, Json], name: str) -> int:
     found = value.get(name)
     if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < _ID_LIMIT:
-        raise ValueError(f"{name} is {_kind(found)}, not an id")
+        raise ValueError(f"{name} is {kind_of(found)}, not an id")
     return found
 
 
 def _text(value: dict[str, Json], name: str) -> str:
     found = value.get(name)
     if not isinstance(found, str) or not found or len(found) > _LONGEST or not found.isprintable():
-        raise ValueError(f"{name} is {_kind(found)}, not a name of 1 to {_LONGEST} printable characters")
+        raise ValueError(f"{name} is {kind_of(found)}, not a name of 1 to {_LONGEST} printable characters")
     return found
-
-
-def _object(value: Any, what: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object, this is {_kind(value)}")
-    return value
-
-
-def _list(value: Any, what: str) -> list[Json]:
-    if not isinstance(value, list):
-        raise ValueError(f"{what} is {_kind(value)}, not a list")
-    return value
-
-
-def _kind(value: Json) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "missing or null"}
-    return names.get(type(value), "a number")

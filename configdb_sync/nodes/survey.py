@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
@@ -13,7 +13,7 @@ from configdb_sync.nodes import faults
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.names import is_plain, shown
 from configdb_sync.nodes.reading import open_regular, read_whole
-from configdb_sync.nodes.tree import Tree
+from configdb_sync.nodes.tree import Folder, Tree
 
 MAX_DEPTH = 16
 """Folders below the hiera folder; Fuel has two levels."""
@@ -60,7 +60,11 @@ def survey(tree: Tree, identity: str, base: str, *, file_limit: int, node_limit:
 
 def _folder(work: _Survey, prefix: str, above: tuple[_Inode, ...]) -> None:
     try:
-        names, inode = _listed(work, prefix)
+        with work.tree.inside(f"{work.base}/{prefix}") as folder:
+            names, inode = _listed(work, folder.descriptor)
+            fault = _circular(inode, above)
+            if fault is None:
+                _files(work, folder, prefix, [name for name, _ in names if name.endswith(_SUFFIX)])
     except (OSError, NodeFileError) as error:
         if not prefix:
             why = faults.why(error) if isinstance(error, OSError) else error.what
@@ -69,31 +73,35 @@ def _folder(work: _Survey, prefix: str, above: tuple[_Inode, ...]) -> None:
             ) from error
         work.fault(prefix, error)
         return
-    if inode in above:
-        work.fault(prefix, NodeFileError("is a link to a folder that it lies in"))
-        return
-    if len(above) > MAX_DEPTH:
-        work.fault(prefix, NodeFileError(f"lies more than {MAX_DEPTH} folders deep"))
+    if fault is not None:
+        work.fault(prefix, fault)
         return
     for name, mode in names:
         path = prefix + name
         if name.endswith(_SUFFIX):
-            _file(work, path)
-        elif stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and _link_to_folder(work, path)):
+            continue
+        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and _link_to_folder(work, path)):
             if is_plain(name):
                 _folder(work, path + "/", (*above, inode))
             else:
                 work.fault(path + "/", NodeFileError("has a name that is not plain UTF-8 text"))
 
 
-def _listed(work: _Survey, prefix: str) -> tuple[list[tuple[str, int]], _Inode]:
-    with work.tree.folder(f"{work.base}/{prefix}") as folder:
-        names = sorted(os.listdir(folder))  # noqa: PTH208  a descriptor, no path
-        work.entries += len(names)
-        if work.entries > MAX_ENTRIES:
-            raise NodeFileError(f"holds more than {MAX_ENTRIES} entries", way_out="look what fills it")
-        found = os.fstat(folder)
-        return [(name, _mode(folder, name)) for name in names], (found.st_dev, found.st_ino)
+def _circular(inode: _Inode, above: tuple[_Inode, ...]) -> NodeFileError | None:
+    if inode in above:
+        return NodeFileError("is a link to a folder that it lies in")
+    if len(above) > MAX_DEPTH:
+        return NodeFileError(f"lies more than {MAX_DEPTH} folders deep")
+    return None
+
+
+def _listed(work: _Survey, folder: int) -> tuple[list[tuple[str, int]], _Inode]:
+    names = sorted(os.listdir(folder))
+    work.entries += len(names)
+    if work.entries > MAX_ENTRIES:
+        raise NodeFileError(f"holds more than {MAX_ENTRIES} entries", way_out="look what fills it")
+    found = os.fstat(folder)
+    return [(name, _mode(folder, name)) for name in names], (found.st_dev, found.st_ino)
 
 
 def _mode(folder: int, name: str) -> int:
@@ -112,18 +120,20 @@ def _link_to_folder(work: _Survey, path: str) -> bool:
         return True
 
 
-def _file(work: _Survey, path: str) -> None:
-    if not is_plain(path):
-        work.fault(path, NodeFileError("has a name that is not plain UTF-8 text"))
-        return
-    try:
-        work.files[path] = _read(work, path)
-    except (NodeFileError, OSError) as error:
-        work.fault(path, error)
+def _files(work: _Survey, folder: Folder, prefix: str, names: Sequence[str]) -> None:
+    for name in names:
+        path = prefix + name
+        if not is_plain(path):
+            work.fault(path, NodeFileError("has a name that is not plain UTF-8 text"))
+            continue
+        try:
+            work.files[path] = _read(work, folder, path, name)
+        except (NodeFileError, OSError) as error:
+            work.fault(path, error)
 
 
-def _read(work: _Survey, path: str) -> NodeFile:
-    with work.tree.at(f"{work.base}/{path}") as place:
+def _read(work: _Survey, folder: Folder, path: str, name: str) -> NodeFile:
+    with folder.at(name) as place:
         descriptor = open_regular(place)
         try:
             content, found = read_whole(descriptor, work.file_limit)

@@ -79,19 +79,44 @@ class Tree:
             yield place
 
     @contextmanager
-    def folder(self, path: str) -> Iterator[int]:
-        """Yield a descriptor of the folder that ``path`` leads to. Raises OSError as ``at`` does."""
-        with self.at(path) as place:
-            descriptor = os.open(place.name, OPEN_FOLDER, dir_fd=place.folder)
-            try:
-                yield descriptor
-            finally:
-                os.close(descriptor)
+    def inside(self, path: str) -> Iterator[Folder]:
+        """Yield the folder that ``path`` leads to, open until then. Raises OSError as ``at`` does."""
+        with _Steps(self._top) as steps:
+            place = _walk(steps, path)
+            if place.name != ".":
+                steps.into(place.name)
+            yield Folder(self, path, steps)
 
     def _leads_to_file(self, path: str) -> bool:
         with suppress(OSError), _Steps(self._top) as steps:
             return _walk(steps, path).regular
         return False
+
+
+class Folder:
+    """An open folder: what lies in it is found without walking there anew."""
+
+    def __init__(self, tree: Tree, path: str, steps: _Steps) -> None:
+        self._tree = tree
+        self._path = path
+        self._steps = steps
+
+    @property
+    def descriptor(self) -> int:
+        """The folder itself."""
+        return self._steps.folder
+
+    @contextmanager
+    def at(self, name: str) -> Iterator[Place]:
+        """Yield where a name in the folder leads, as ``Tree.at`` does for its path."""
+        found = _look(self.descriptor, name)
+        if found is not None and stat.S_ISREG(found.st_mode):
+            place = Place(self.descriptor, name, self._steps.path_of(name), found, linked=False)
+            if _flattened(place) is None:
+                yield place
+                return
+        with self._tree.at(posixpath.join(self._path, name)) as place:
+            yield place
 
 
 class _Steps:

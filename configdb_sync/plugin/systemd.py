@@ -33,14 +33,17 @@ class Systemd:
                 way_out="start `configdb-sync configdb serve` and `configdb-sync tenants serve` by what does",
             )
 
-    def is_(self, what: str, unit: str) -> bool:
-        """Tell whether a unit is ``enabled``, ``active`` or ``failed``."""
-        return self._call(f"is-{what}", "--quiet", unit).returncode == 0
+    def enabled(self, unit: str) -> bool:
+        """Tell whether a unit starts with the machine."""
+        return self._call("is-enabled", "--quiet", unit).returncode == 0
+
+    def state(self, unit: str) -> str:
+        """Return systemd's word for it: ``active``, ``inactive``, ``failed``, ``activating``, ..."""
+        return self._shown("ActiveState", unit)
 
     def installed(self, unit: str) -> bool:
         """Tell whether systemd knows the unit."""
-        shown = self._call("show", "--property=LoadState", unit).stdout
-        return shown.strip() == "LoadState=loaded"
+        return self._shown("LoadState", unit) == "loaded"
 
     def drop_in(self, unit: str) -> str | None:
         """Return what is laid over a unit by us, None if nothing is."""
@@ -74,6 +77,9 @@ class Systemd:
                 f"systemctl {' '.join([verb, *unit])}: {said}",
                 way_out=f"journalctl -u {unit[0]} -n 20 tells why" if unit else "run as root",
             )
+
+    def _shown(self, name: str, unit: str) -> str:
+        return self._call("show", f"--property={name}", unit).stdout.strip().removeprefix(f"{name}=")
 
     def _path(self, unit: str) -> Path:
         return self.root / self.folder / f"{unit}.d" / DROP_IN

@@ -56,7 +56,7 @@ def fingerprint(key: bytes, told: Mapping[str, Any], contents: Mapping[str, byte
 @dataclass(frozen=True)
 class Found:
     """What systemd says of a unit: whether it is installed, starts with the machine, and runs now; and what is known
-    of the settings that it was started with (None: nothing)."""
+    of the settings that it was started with (None: nothing). ``failed``: it did, or is being started again after it."""
 
     installed: bool
     enabled: bool
@@ -85,6 +85,7 @@ class Step(StrEnum):
     START = "start"
     RESTART = "restart"
     STOP = "stop"
+    RESET = "reset-failed"
 
 
 def steps(found: Found, wanted: Wanted) -> tuple[Step, ...]:
@@ -97,6 +98,8 @@ def steps(found: Found, wanted: Wanted) -> tuple[Step, ...]:
     if not wanted.enabled:
         if found.active or found.failed:
             done.append(Step.STOP)
+        if found.failed:
+            done.append(Step.RESET)
     elif not found.active:
         done.append(Step.START)
     elif found.fingerprint != wanted.fingerprint or done[:1] in ([Step.WRITE], [Step.REMOVE]):

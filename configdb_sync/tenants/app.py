@@ -99,6 +99,8 @@ def public_methods_of(asked: Route) -> dict[str, Handler]:
     own = asked.kind in _PUBLIC and asked.place is not None
     if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
+    if asked.document in documents.PUBLIC_DOCUMENTS:
+        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 
@@ -173,9 +175,8 @@ class Application:
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
             if not is_open:
                 caller = self._admitted(caller, found, method, target.query)
-            now = self._clock.now()
-            time = int(now.timestamp()) * 1_000_000 + now.microsecond
-            return handler(self.context, Request(environ, method, found, target.query, caller, identity, time))
+            request = Request(environ, method, found, target.query, caller, identity, self._clock)
+            return handler(self.context, request)
         except TenantRefusal as refusal:
             if refusal.status >= 500:
                 log.warning("%s, %s: %s", identity, _named(asked), refusal.what, exc_info=refusal.__cause__)

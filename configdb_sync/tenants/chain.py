@@ -59,6 +59,10 @@ class Chain:
         Nothing is raised: what fails is logged and counted, and the stored status holds (S7).
         """
         now = self._clock.monotonic()
+        # Without the lock, which every request would wait for: one read of a dictionary is whole in itself.
+        known = self._asked.get(place)
+        if known is not None and now - known[0] < self._max_age:
+            return known[1]
         with self._lock:
             known = self._asked.get(place)
             if known is not None and now - known[0] < self._max_age:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
 
@@ -47,7 +48,7 @@ _DEST: dict[str, Any] = {
     "required": True,
     "schema": {"$ref": "#/components/schemas/TenantID"},
 }
-_TAGS = {"type": "string", "pattern": f"^(\\*|{_TAG}( *, *{_TAG})*)$"}
+_TAGS = {"anyOf": [{"const": "*"}, {"type": "string", "pattern": f"^{_TAG}( *, *{_TAG})*$"}]}
 _MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": _TAGS}
 _NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": _TAGS}
 _LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
@@ -138,6 +139,8 @@ CALLS: dict[str, _Codes] = {
 _ANY = {"type": "object"}
 _ERROR = {"$ref": "#/components/schemas/Error"}
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
+_TENANTS_OWN = "/{tenantId}"
+_OPERATORS = ("/action/move", "/action/recover", "/audit")
 
 
 def show_health(context: Context, request: Request) -> Answer:
@@ -156,24 +159,44 @@ def show_metrics(context: Context, request: Request) -> Answer:
     return Answer(200, context.meter.text(told), kind=metrics.KIND)
 
 
-def show_openapi(context: Context, request: Request) -> Answer:
-    """GET /openapi.json."""
-    del context
-    request.parameters()
-    return Answer(200, json.dumps(openapi(), indent=1).encode("ascii") + b"\n")
+def calls(*, public: bool) -> dict[str, _Codes]:
+    """Return the calls of an endpoint; the public one has the reading of a tenant's own."""
+    if not public:
+        return CALLS
+    found: dict[str, _Codes] = {}
+    for path, methods in CALLS.items():
+        if path in OPEN or (_TENANTS_OWN in path and not path.endswith(_OPERATORS)):
+            reading = {method: codes for method, codes in methods.items() if method in {"get", "head"}}
+            # There a redirect would name another tenant.
+            found[path] = {method: tuple(code for code in codes if code != 301) for method, codes in reading.items()}
+    return found
 
 
-def show_wadl(context: Context, request: Request) -> Answer:
-    """GET /application.wadl."""
+def show_openapi(context: Context, request: Request, *, public: bool = False) -> Answer:
+    """GET /openapi.json: the API of the endpoint that is asked."""
     del context
     request.parameters()
-    return Answer(200, wadl(), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+    return Answer(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
+
+
+def show_wadl(context: Context, request: Request, *, public: bool = False) -> Answer:
+    """GET /application.wadl: the API of the endpoint that is asked."""
+    del context
+    request.parameters()
+    return Answer(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+
+
+PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
+    "openapi.json": partial(show_openapi, public=True),
+    "application.wadl": partial(show_wadl, public=True),
+}
+"""What the public endpoint says of itself."""
 
 
 _LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
-    "environments": (_LIMIT, _MARKER),
+    "environments": (_LIMIT, {**_MARKER, "schema": _NUMBER}),
     "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
-    "runs": (_LIMIT, _MARKER),
+    "runs": (_LIMIT, {**_MARKER, "schema": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"}}),
     "{run}": (),
 }
 """The parameters of what is looked at, by the last part of its path."""
@@ -200,10 +223,10 @@ def _parameters(path: str, method: str) -> list[dict[str, Any]]:
 
 
 @cache
-def openapi() -> dict[str, Any]:
-    """Return the API as OpenAPI 3.1."""
+def openapi(*, public: bool = False) -> dict[str, Any]:
+    """Return the API of an endpoint as OpenAPI 3.1."""
     paths: dict[str, Any] = {}
-    for path, methods in CALLS.items():
+    for path, methods in calls(public=public).items():
         for method, codes in methods.items():
             everywhere = (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
             answers: dict[str, Any] = {}
@@ -267,8 +290,8 @@ _OWN = "urn:configdb-sync:tenants:v1.0"
 
 
 @cache
-def wadl() -> bytes:
-    """Return the API as WADL, with the tenant ID's type as in the source document, and its length."""
+def wadl(*, public: bool = False) -> bytes:
+    """Return the API of an endpoint as WADL, with the tenant ID's type as in the source document, and its length."""
     root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN})
     schema = ET.SubElement(ET.SubElement(root, "grammars"), "xsd:schema", {"targetNamespace": _OWN})
     kind = ET.SubElement(schema, "xsd:simpleType", {"name": "TenantID"})
@@ -278,7 +301,7 @@ def wadl() -> bytes:
     ET.SubElement(restriction, "xsd:maxLength", {"value": str(names.LONGEST_ID)})
     ET.SubElement(restriction, "xsd:pattern", {"value": ID_PATTERN})
     resources = ET.SubElement(root, "resources", {"base": "/"})
-    for path, methods in CALLS.items():
+    for path, methods in calls(public=public).items():
         resource = ET.SubElement(resources, "resource", {"path": path.removeprefix("/")})
         for method, codes in methods.items():
             element = ET.SubElement(resource, "method", {"name": method.upper()})

@@ -10,7 +10,6 @@ import hashlib
 import io
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +76,7 @@ class KeystoneAccess:
         self._life = life
         self._refusals = refusals
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
+        self._kept: dict[bytes, tuple[float, Caller]] = {}
         self._protocol = _protocol(options)
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
@@ -86,24 +85,25 @@ class KeystoneAccess:
         token = environ.get("HTTP_X_AUTH_TOKEN")
         if not token or len(token) > _LONGEST:
             raise self._unauthorized("no token was given" if not token else "the token is too long")
-        verdict = self._verdict(token, str(environ.get("REMOTE_ADDR") or ""))
-        admin = self._role is not None and self._role in verdict.roles
-        return Caller(verdict.user, admin=admin, project=verdict.project, roles=verdict.roles)
-
-    def _verdict(self, token: str, address: str) -> Verdict:
         key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
-        now = self._clock.now().timestamp()
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None and now < min(found[0], found[1].until):
-                self._kept.move_to_end(key)
-                return found[1]
+        # Without the lock, which every request would wait for: one read of a dictionary is whole in itself.
+        kept = self._kept.get(key)
+        if kept is not None and self._clock.monotonic() < kept[0]:
+            return kept[1]
+        return self._judged(key, token, str(environ.get("REMOTE_ADDR") or ""))
+
+    def _judged(self, key: bytes, token: str, address: str) -> Caller:
+        asked, now = self._clock.monotonic(), self._clock.now().timestamp()
         verdict = self._limited(token, address)
+        admin = self._role is not None and self._role in verdict.roles
+        caller = Caller(verdict.user, admin=admin, project=verdict.project, roles=verdict.roles)
         with self._lock:
-            self._kept[key] = (now + self._life, verdict)
+            # Put behind all others: those that end first are at the front.
+            self._kept.pop(key, None)
+            self._kept[key] = (asked + min(self._life, verdict.until - now), caller)
             while len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
-        return verdict
+                self._kept.pop(next(iter(self._kept)))
+        return caller
 
     def _limited(self, token: str, address: str) -> Verdict:
         """Ask, unless the address has sent too many bad tokens: each costs Keystone a validation. Raises 429."""

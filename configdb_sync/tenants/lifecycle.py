@@ -172,6 +172,10 @@ def purge(work: Work, tenant: str) -> bool:
             gone[environment].append([definition, name])
     for environment, definitions in gone.items():
         auditing.post(work, PURGE, environment, {"tenant": tenant, "definitions": definitions})
+    homes = schema.former_homes
+    lost = sa.select(schema.resources.c.number).where(schema.resources.c.holding.in_(held))
+    gone_homes = sa.or_(homes.c.tenant == found.number, homes.c.resource.in_(lost))
+    work.connection.execute(sa.delete(homes).where(gone_homes))
     work.connection.execute(sa.delete(TENANTS).where(TENANTS.c.number == found.number))
     auditing.note(work, tenant, "", "purge", data_sources=found.counts.size)
     return True

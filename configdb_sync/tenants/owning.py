@@ -123,7 +123,8 @@ def tell(
     while not (now := set(work.connection.scalars(owners))) <= set(tenants):
         tenants = locked_numbers(work.connection, now | set(tenants))
     deltas: dict[int, Counts] = defaultdict(Counts)
-    changed = 0
+    changes: list[dict[str, object]] = []
+    runs: list[dict[str, object]] = []
     for row in work.connection.execute(sa.select(RESOURCES).where(here)).all():
         resource = resource_of(row)
         if only is not None and only.get(resource.name) != resource.version:
@@ -131,26 +132,34 @@ def tell(
         status, details = told[resource.name][0], cut(told[resource.name][1])
         if (status, details) == (resource.status, resource.details):
             if run != resource.run:
-                work.connection.execute(
-                    sa.update(RESOURCES).where(RESOURCES.c.number == resource.number).values(run=run)
-                )
+                runs.append({"this": resource.number, "new_run": run})
             continue
-        changed += 1
-        values = {"status": None if status is None else status.value, "status_details": details, "run": run}
-        work.connection.execute(
-            sa.update(RESOURCES)
-            .where(RESOURCES.c.number == resource.number)
-            .values(
-                **values,
-                version=RESOURCES.c.version + 1,
-                tag=RESOURCES.c.tag + int(status != resource.status),
-                updated=work.time,
-            )
-        )
+        values = {"new_status": None if status is None else status.value, "new_details": details, "new_run": run}
+        shown = int(status != resource.status)
+        changes.append({"this": resource.number, **values, "shown": shown, "time": work.time})
         if status != resource.status:
             deltas[resource.holding] += -counted(resource.status) + counted(status)
+    for statement, rows in ((_STATUS, changes), (_RUN, runs)):
+        if rows:
+            work.connection.execute(statement, rows)
     _roll_up(work, deltas, tenants)
-    return changed
+    return len(changes)
+
+
+_THIS = RESOURCES.c.number == sa.bindparam("this")
+_RUN = sa.update(RESOURCES).where(_THIS).values(run=sa.bindparam("new_run"))
+_STATUS = (
+    sa.update(RESOURCES)
+    .where(_THIS)
+    .values(
+        status=sa.bindparam("new_status"),
+        status_details=sa.bindparam("new_details"),
+        run=sa.bindparam("new_run"),
+        version=RESOURCES.c.version + 1,
+        tag=RESOURCES.c.tag + sa.bindparam("shown"),
+        updated=sa.bindparam("time"),
+    )
+)
 
 
 def _roll_up(work: Work, deltas: Mapping[int, Counts], tenants: Mapping[int, Tenant]) -> None:

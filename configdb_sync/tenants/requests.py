@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from configdb_sync.clock import Clock
 from configdb_sync.entity_tags import Tags, read_tags
 from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.paths import Kind, Place, Route
@@ -31,7 +32,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Request:
-    """A request that was let in. ``time``: microseconds since 1970, UTC."""
+    """A request that was let in."""
 
     environ: Environ
     method: str
@@ -39,7 +40,13 @@ class Request:
     query: str | None
     caller: Caller
     identity: str
-    time: int
+    clock: Clock
+
+    @property
+    def time(self) -> int:
+        """Now, as the clock has it: microseconds since 1970, UTC."""
+        now = self.clock.now()
+        return int(now.timestamp()) * 1_000_000 + now.microsecond
 
     @property
     def place(self) -> Place:

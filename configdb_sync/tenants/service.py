@@ -14,12 +14,13 @@ from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configdb_sync.clock import SystemClock
+from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
+from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
 from configdb_sync.tenants.following import Connected, Following
@@ -29,6 +30,7 @@ from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.page.sessions import Sessions
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.probing import probe
+from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
 
 if TYPE_CHECKING:
@@ -149,7 +151,28 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
         threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
     listens = [service.admin] if service.public is None else [service.admin, service.public]
-    Gunicorn("tenants", listens, service.transport, make, started=started, formatter=service.log_formatter).run()
+    Gunicorn(
+        "tenants", listens, service.transport, make, started=started, formatter=service.log_formatter, refusal=refusal
+    ).run()
+
+
+_REFUSALS = {
+    413: "the body is too large",
+    414: "the request line is longer than the 8190 characters that are taken",
+    417: "no such expectation can be met",
+    431: "the headers are too long, or more than 64",
+    500: "the service failed; its log tells more",
+    501: "no such transfer coding is taken",
+}
+
+
+def refusal(status: int) -> tuple[bytes, bytes]:
+    """Return head and body of the answer where the server itself refuses a request, in the one shape of errors."""
+    identity = new_run_id()
+    answer = refused(refuse(status, _REFUSALS.get(status, "the request isn't HTTP as it is taken here")), identity)
+    headers, body = answer.started(identity, head=False)
+    lines = [f"HTTP/1.1 {answer.reason}", *(f"{name}: {value}" for name, value in headers), "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1"), b"".join(body)
 
 
 def _endpoint(

@@ -38,6 +38,7 @@ RPM_FEATURES = {
 NEEDED = (
     *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "repositories/ubuntu/Packages.gz"),
     *("deployment_scripts/upload_data_to_configdb", "deployment_scripts/configdb-sync"),
+    *("deployment_scripts/hiera_backend", "deployment_scripts/puppet/configdb/lib/configdb_hiera.rb"),
     *("configdb_sync/cli/main.py", "vendor/common/click/__init__.py"),
 )
 

@@ -21,12 +21,18 @@ SYSTEMCTL = """\
 cd {folder} && echo "$*" >> calls
 case $1 in
     is-*) test -e "${{1#is-}}/$3" ;;
-    show) echo "LoadState=$(test -e "installed/$3" && echo loaded || echo not-found)" ;;
+    show) case $2 in
+            *LoadState) echo "LoadState=$(test -e "installed/$3" && echo loaded || echo not-found)" ;;
+            *ActiveState) for state in active failed activating; do
+                    test ! -e "$state/$3" || {{ echo "ActiveState=$state"; exit; }}
+                done; echo ActiveState=inactive ;;
+        esac ;;
+    reset-failed) rm -f "failed/$2" ;;
     enable) touch "enabled/$2" ;;
     disable) rm -f "enabled/$2" ;;
     start|restart) test ! -e "broken/$2" || {{ touch "failed/$2"; echo "Job for $2 failed." >&2; exit 1; }}
         rm -f "failed/$2"; touch "active/$2" ;;
-    stop) rm -f "active/$2" "failed/$2" ;;
+    stop) rm -f "active/$2" "activating/$2" ;;
     daemon-reload) ;;
     *) exit 64 ;;
 esac
@@ -38,7 +44,7 @@ class Machine:
 
     def __init__(self, folder: Path, product: Product) -> None:
         self.folder, self.product = folder, product
-        for name in ("enabled", "active", "failed", "installed", "broken", "run/systemd/system"):
+        for name in ("enabled", "active", "failed", "activating", "installed", "broken", "run/systemd/system"):
             (folder / name).mkdir(parents=True)
         for unit in (CONFIGDB, TENANTS):
             (folder / "installed" / unit).touch()
@@ -156,6 +162,20 @@ def test_one_that_does_not_start_is_said_so_and_the_other_is_started(machine: Ma
     (machine.folder / "broken" / CONFIGDB).unlink()
     assert "configdb: started" in run("apply")
     assert machine.calls() == [f"start {CONFIGDB}"]
+    # Switched off while it failed, or is being started again and again, it is stopped and forgotten.
+    (machine.folder / "active" / CONFIGDB).rename(machine.folder / "failed" / CONFIGDB)
+    (machine.folder / "active" / TENANTS).rename(machine.folder / "activating" / TENANTS)
+    machine.say("")
+    run("apply")
+    calls = machine.calls()
+    for unit in (CONFIGDB, TENANTS):
+        assert [line for line in calls if line.endswith(unit)] == [
+            f"disable {unit}",
+            f"stop {unit}",
+            f"reset-failed {unit}",
+        ]
+    assert run("apply") == "configdb: off\ntenants: off\n"
+    assert machine.calls() == []
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,11 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Writer
 from tests.configdb.legacy import legacy_url
-from tests.peers import postgresql, tuning_box
+from tests.peers import tuning_box
 
 __all__ = ["legacy_url"]
 
 WRITER = Writer("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[postgresql.Cluster]:
-    reason = postgresql.unavailable()
-    if reason:
-        pytest.skip(reason)
-    with postgresql.running() as found:
-        yield found
 
 
 @pytest.fixture

@@ -282,3 +282,26 @@ def test_without_an_endpoint_it_is_on_nailgun(
         result = sync(product, trees, "--configdb", "catalog", "--nailgun", url)
         said = f"no public endpoint of type config in region way-nowhere, and {url}/api/v1/config is no ConfigDB"
         assert (result.code, said in result.out) == (Exit.CONFIGDB, True), result.out
+
+
+def test_a_run_whose_tokens_end_in_the_middle_goes_on(
+    peers: Peers, product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S06: each token is taken back after a few requests, as if it had expired; nothing of it is noticed."""
+    seen: dict[str, int] = {}
+
+    def status(token: str) -> int:
+        seen[token] = seen.get(token, 0) + 1
+        if seen[token] == 8:
+            peers.keystone.revoke(token)
+        return 200 if peers.keystone.valid(token) else 401
+
+    trees = make_trees(tmp_path / "trees", *"123456")
+    for variable, value in peers.login(OS_REGION_NAME="way-short").items():
+        monkeypatch.setenv(variable, value)
+    with served(f"sqlite:///{tmp_path}/short.sqlite", status) as url:
+        peers.keystone.add_endpoint(url, region="way-short")
+        result = sync(product, trees, "--configdb", "catalog")
+    assert (result.code, result.out.splitlines()[-1].split(":")[0]) == (Exit.OK, "ok"), result.out
+    assert "12 documents uploaded" in result.out
+    assert len(seen) > 2

@@ -34,15 +34,6 @@ def lookup() -> Lookup:
     return Lookup(sa.select(TABLE).where(chosen, TABLE.c.name != "hidden").order_by(TABLE.c.name).limit(2))
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[postgresql.Cluster]:
-    missing = postgresql.unavailable()
-    if missing:
-        pytest.skip(missing)
-    with postgresql.running() as found:
-        yield found
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":

@@ -11,8 +11,9 @@ import pytest
 from tests.configdb.legacy import legacy_url
 from tests.hiera_backend.backend import Driver, driving
 from tests.hiera_backend.servers import Server, serving_threads
+from tests.peers.fixtures import keystone as real_keystone
 
-__all__ = ["legacy_url"]
+__all__ = ["legacy_url", "real_keystone"]
 
 
 @pytest.fixture(scope="session")

@@ -62,12 +62,9 @@ HOSTILE: dict[str, tuple[Script, str]] = {
     "308": (answer(308, "", Location="https://evil.example/CANARY"), "redirects (308)"),
     "a text": (answer(200, '"CANARY"'), "ConfigDB answers"),
     "a mapping": (answer(200, '{"CANARY": 1}'), "JSON that is no list"),
-    "components that are none": (answer(200, '[{"CANARY": 1}, 5]'), "components that are none"),
-    "ids that are none": (answer(200, '[{"id": 1, "resource_definitions": [{"name": "a", "id": "x"}]}]'), "are none"),
     "no UTF-8": (answer(200, b'["\xff"]'), "no UTF-8"),
     "NaN": (answer(200, "[NaN]"), "something else than JSON"),
     "nested": (answer(200, "[" * 300 + "]" * 300), "something else than JSON"),
-    "a program's object": (answer(200, '[{"json_class": "Object"}]'), "components that are none"),
     "large": (answer(200, json.dumps(["x" * 2000])), "more than 1000 bytes"),
     "said to be large": (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"[" * 2000, "more than 1000"),
     "without end": (endless, "more than 1000 bytes"),
@@ -96,6 +93,29 @@ def test_a_hostile_answer_is_a_clear_error(ruby: Driver, tmp_path: Path, kind: s
     assert reason in found["text"]
     assert "CANARY" not in json.dumps(found)
     assert len(found["text"]) < 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '[{"CANARY": 1}, 5]',
+        '[{"id": 1, "resource_definitions": [{"name": "CANARY", "id": "x"}]}]',
+        '[{"id": 1, "resource_definitions": 7}]',
+        '[{"json_class": "Object"}]',
+    ],
+)
+def test_components_that_are_none(ruby: Driver, tmp_path: Path, body: str) -> None:
+    with liar.running(answer(200, body), answer(200, '{"components": [1]}')) as server:
+        found = make(ruby, tmp_path, server.url).asked()
+    assert (found["error"], found["text"]) == ("AwayError", "ConfigDB answers components that are none")
+
+
+@pytest.mark.parametrize("body", ['{"7": 5}', '{"7": {}}', '{"7": {"effective": 5}}', "[]"])
+def test_digests_that_are_none(ruby: Driver, tmp_path: Path, body: str) -> None:
+    with liar.running(GOOD[0], answer(200, body, **PRODUCT)) as server:
+        found = make(ruby, tmp_path, server.url).asked()
+    assert found["error"] == "AwayError"
+    assert "ConfigDB answers" in found["text"]
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

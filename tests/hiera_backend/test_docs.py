@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+import configdb_sync
 from tests.hiera_backend.backend import MODULES, ROOT, Driver, private
 
 TEXT = (ROOT / "docs/hiera.md").read_text(encoding="utf-8")
@@ -23,6 +25,11 @@ def test_every_setting_is_in_the_table_with_its_default(ruby: Driver) -> None:
             assert defaults[name] in (None, [], {}), name
         else:
             assert yaml.safe_load(said.strip("`")) == defaults[name] or said.strip("`") == defaults[name], name
+
+
+def test_the_module_has_the_products_version() -> None:
+    found = json.loads((MODULES / "configdb/metadata.json").read_text())
+    assert found["version"] == configdb_sync.__version__
 
 
 def blocks() -> list[Any]:

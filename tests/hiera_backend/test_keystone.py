@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from tests.hiera_backend import fake_keystone
-from tests.hiera_backend.backend import Driver, settings
+from tests.hiera_backend.backend import Driver, settings, told
 from tests.hiera_backend.fake_keystone import PASSWORD, FakeKeystone
 from tests.hiera_backend.servers import Server
 from tests.hiera_backend.test_lookup import EXPECTED, FIRST, Node
@@ -170,17 +173,23 @@ def test_keystone_away_is_configdb_away(node: Node, keystone: FakeKeystone, serv
 
 
 @pytest.mark.long
-def test_a_real_keystone(ruby: Driver, tmp_path: Path) -> None:
-    """The served ConfigDB asks it about each token."""
-    (tmp_path / "keystone").mkdir()
-    with peer.running(tmp_path / "keystone") as real:
-        environ = {**real.environ, "PATH": "/usr/bin:/bin", "CONFIGDB_SYNC_STATE": str(tmp_path / "state")}
-        with serving("--auth", "keystone", environ=environ) as (url, _):
-            fill(url, {"X-Auth-Token": real.token()})
-            real.add_endpoint(url)
-            words = {"auth_url": real.url, "username": "admin", "password": peer.PASSWORD, "project": "admin"}
-            file = settings(tmp_path / "n", auth="keystone", login=words, levels="cluster=a,nodes=1")
-            asked = {"settings": str(file), "session": "real", "levels": ["globals"]}
-            assert ruby.ok("data", **asked) == [{"h": []}]
-            real.add_user("reader", "CANARY-reader", "member")
-            assert ruby.ok("data", ahead=400, **asked) == [{"h": []}]
+def test_a_real_keystone(ruby: Driver, real_keystone: peer.Keystone, tmp_path: Path) -> None:
+    """A user who may read alone, by the catalog; tokens that last two seconds, of which ConfigDB asks Keystone."""
+    real_keystone.add_user("hiera-reader", "CANARY-reader", "hiera-auditor")
+    arguments = ["--auth", "keystone", "--read-role", "hiera-auditor", "--state", str(tmp_path / "state")]
+    arguments += ["--settings", str(real_keystone.settings(tmp_path / "settings.yaml"))]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+    with serving(*arguments, environ=environ) as (url, _), real_keystone.forgetful(2) as short:
+        headers = {"X-Auth-Token": real_keystone.token()}
+        fill(url, headers)
+        path = f"{url}/environments/5/cluster/a/nodes/1/resources/globals/values"
+        requests.put(path, json={"debug": True}, headers=headers, timeout=60).raise_for_status()
+        real_keystone.add_endpoint(url, "hiera")
+        words = {"auth_url": short.url, "username": "hiera-reader", "password": "CANARY-reader", "project": "admin"}
+        login = {**words, "region": "hiera"}
+        file = settings(tmp_path / "n", auth="keystone", login=login, levels="cluster=a,nodes=1")
+        asked = {"settings": str(file), "session": "real", "levels": ["globals"]}
+        assert ruby.ok("data", **asked) == [told({"debug": True})]
+        time.sleep(3)
+        answer = ruby("data", ahead=400, **asked)
+        assert (answer["ok"], answer["said"]) == ([told({"debug": True})], [])

@@ -94,6 +94,30 @@ def test_a_data_source_that_is_new_is_seen_after_the_time_to_live(node: Node, se
     assert node.data(ahead=310)[:2] == [told({"ldap": {"url": "x"}}), told({"uid": "1"})]
 
 
+def test_another_component_of_the_environment_is_seen(node: Node, server: Server) -> None:
+    """Which isn't told by the list of all components: that one hasn't changed."""
+    node.data()
+    both = {"components": [1, 2]}
+    server.send("PATCH", "/resource_definitions/6", {"name": "override/common"})
+    node.data(ahead=310)
+    server.send("PATCH", "/environments/5", both)
+    server.put("override/common", {"from": "the other"})
+    assert node.data(ahead=620)[2] == told({"from": "the other"})
+    server.send("PATCH", "/environments/5", {"components": [1]})
+    assert node.data(ahead=930)[2] == told({})
+    server.send("PATCH", "/environments/5", both)
+    assert node.data(ahead=1240)[2] == told({"from": "the other"})
+
+
+def test_many_nodes_of_a_puppet_master(node: Node, server: Server) -> None:
+    for name in range(40):
+        server.put("astute", {"uid": name}, node=f"n{name}")
+    for name in (*range(40), 0):
+        assert node.asked(place=f"n{name}")["ok"][-1] == told({"uid": name})
+    asked = [line for line, _, _ in server.asked]
+    assert len(asked) == len(set(asked)) + 39  # the list of components for each, nothing else twice
+
+
 def test_a_clock_that_goes_back_makes_everything_old(node: Node, server: Server) -> None:
     node.data()
     server.lines()
@@ -237,6 +261,12 @@ def requests_quoted(text: str) -> str:
     from urllib.parse import quote
 
     return quote(text, safe="")
+
+
+def test_the_products_own_records_are_no_level(node: Node, server: Server) -> None:
+    server.put("records", {"globals": {"created": True}})
+    assert node.data(levels=["records", "elsewhere"]) == [told({}), told({})]
+    assert server.lines() == ["/components", "etags"]
 
 
 def test_two_data_sources_of_one_name_are_refused(node: Node, server: Server) -> None:

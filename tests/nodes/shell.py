@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
+from tests.support.rpc import OneByOne
 
 SHELL = os.environ.get("CONFIGDB_SYNC_TEST_SHELL", "/bin/sh")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -52,7 +53,7 @@ def read(root: Path, limits: Limits | None = None, prefix: Sequence[str] = ()) -
 
 
 @dataclass
-class ShellRpc:
+class ShellRpc(OneByOne):
     """A bus of one machine. Commands run here; ``uploadfile`` is done here, its faults included.
 
     ``asked``: what was asked, as agent and inputs. ``fault``: answers a request in the node's place, or
@@ -64,37 +65,16 @@ class ShellRpc:
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
 
-    def call(
-        self,
-        agent: str,
-        action: str,
-        data: Mapping[str, Any],
-        identities: Sequence[str],
-        *,
-        timeout: float,
-        repeatable: bool = True,
-    ) -> Iterator[Outcome]:
-        return self.call_each(agent, action, dict.fromkeys(identities, data), timeout=timeout)
-
-    def call_each(
-        self,
-        agent: str,
-        action: str,
-        requests: Mapping[str, Mapping[str, Any]],
-        *,
-        timeout: float,
-        repeatable: bool = True,
-    ) -> Iterator[Outcome]:
-        for identity, data in requests.items():
-            self.asked.append((agent, data))
-            given = None if self.fault is None else self.fault(identity, agent, data)
-            if given is not None:
-                yield given
-            elif agent == "execute_shell_command":
-                output = run(data["cmd"], self.path)
-                yield Reply(identity, {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.code})
-            else:
-                yield upload(identity, data)
+    def ask(self, identity: str, agent: str, action: str, data: Mapping[str, Any]) -> Outcome:
+        """Do here what the node's agent does."""
+        self.asked.append((agent, data))
+        given = None if self.fault is None else self.fault(identity, agent, data)
+        if given is not None:
+            return given
+        if agent != "execute_shell_command":
+            return upload(identity, data)
+        output = run(data["cmd"], self.path)
+        return Reply(identity, {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.code})
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         return ["master", "46"]

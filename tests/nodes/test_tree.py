@@ -1,12 +1,15 @@
 """Paths walked inside a tree ("Directory trees": nothing outside it is read or written)."""
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configdb_sync.nodes.tree import Place
 from tests.nodes.trees import make_node, open_descriptors, open_tree
 
 
@@ -108,8 +111,41 @@ def test_a_path_may_end_on_a_folder_or_the_top(tmp_path: Path) -> None:
             ("/../..", "etc"),
             ("/etc/hiera/./", "up"),
         ):
-            with tree.folder(path) as folder:
-                assert content in os.listdir(folder)  # noqa: PTH208  a descriptor, no path
+            with tree.inside(path) as folder:
+                assert content in os.listdir(folder.descriptor)  # noqa: PTH208  a descriptor, no path
+
+
+def test_a_name_in_an_open_folder_leads_where_its_path_leads(tmp_path: Path) -> None:
+    node = make_node(tmp_path)
+    hiera = node / "etc/hiera"
+    (hiera / "deep").mkdir()
+    (hiera / "deep/plain.yaml").write_text("a: 1\n")
+    (hiera / "deep/up.yaml").symlink_to("../globals.yaml")
+    (hiera / "deep/flat.yaml").write_text("../globals.yaml")
+    (hiera / "deep/flat-nowhere.yaml").write_text("../none.yaml")
+    (hiera / "deep/dangling.yaml").symlink_to("none.yaml")
+    (hiera / "deep/circle.yaml").symlink_to("circle.yaml")
+    (hiera / "deep/folder").symlink_to("..")
+    (hiera / "alias").symlink_to("deep")
+    before = open_descriptors()
+
+    def led(at: Callable[[str], AbstractContextManager[Place]], name: str) -> object:
+        try:
+            with at(name) as place:
+                return place.target, place.linked, place.found and place.found.st_ino
+        except OSError as error:
+            return error.errno
+
+    with open_tree(node) as tree:
+        for path in ("/etc/hiera/deep", "/etc/hiera/alias", "/etc/hiera/deep/folder/deep"):
+            with tree.inside(path) as folder:
+                for name in (*sorted(os.listdir(folder.descriptor)), "none", "."):  # noqa: PTH208
+                    assert led(folder.at, name) == led(tree.at, f"{path}/{name}"), name
+        with pytest.raises(NotADirectoryError), tree.inside("/etc/hiera/deep/plain.yaml"):
+            pass
+        with pytest.raises(FileNotFoundError), tree.inside("/etc/hiera/none"):
+            pass
+    assert open_descriptors() == before
 
 
 def test_descriptors_are_closed_whatever_happens(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import getpass
 import os
 import shutil
@@ -89,14 +90,18 @@ class Keystone:
         answer.raise_for_status()
         return answer.headers["X-Subject-Token"]
 
+    @functools.cached_property
+    def _own(self) -> str:
+        return self.token()
+
     def valid(self, token: str) -> bool:
         """Tell whether Keystone takes this token."""
-        headers = {"X-Auth-Token": self.token(), "X-Subject-Token": token}
+        headers = {"X-Auth-Token": self._own, "X-Subject-Token": token}
         return requests.get(f"{self.url}/auth/tokens", headers=headers, timeout=CALL).status_code == 200
 
     def revoke(self, token: str) -> None:
         """Take a token back."""
-        headers = {"X-Auth-Token": self.token(), "X-Subject-Token": token}
+        headers = {"X-Auth-Token": self._own, "X-Subject-Token": token}
         requests.delete(f"{self.url}/auth/tokens", headers=headers, timeout=CALL).raise_for_status()
 
     @contextlib.contextmanager
@@ -131,7 +136,7 @@ class Keystone:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Ask its API as ``admin``; return the JSON of the answer, None if it is empty."""
-        headers = {"X-Auth-Token": self.token()}
+        headers = {"X-Auth-Token": self._own}
         answer = requests.request(method, f"{self.url}{path}", json=body, headers=headers, timeout=CALL)
         answer.raise_for_status()
         return answer.json() if answer.content else None

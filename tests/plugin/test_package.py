@@ -44,6 +44,10 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     assert {f"vendor/cp{VERSION.replace('.', '')}", "runtime/bin/python3", "vendor/common/requests"} <= inside
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "configdb_sync").rglob("*.py")}
     assert modules <= inside
+    backend = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "deployment_scripts/puppet").rglob("*") if path.is_file()
+    }
+    assert {"deployment_scripts/hiera_backend"} | backend <= inside
     text = subprocess.run(["rpm", "-qp", "--scripts", rpm], capture_output=True, text=True, check=True).stdout
     assert f"plugin=/{FOLDER}\n" in text
     assert "%" not in text

@@ -112,7 +112,8 @@ def carried_out(found: Found, wanted: Wanted) -> Found:
         elif step in {Step.ENABLE, Step.DISABLE}:
             enabled = step is Step.ENABLE
         else:
-            active, failed = step is not Step.STOP, False
+            active = step in {Step.START, Step.RESTART}
+            failed = failed and step is Step.STOP
             known = wanted.fingerprint if active else known
     return Found(True, enabled, active, failed, file, known)
 
@@ -121,6 +122,7 @@ def carried_out(found: Found, wanted: Wanted) -> Found:
 def test_whatever_is_found_becomes_what_is_wanted_and_is_left_alone_then(found: Found, wanted: Wanted) -> None:
     after = carried_out(found, wanted)
     assert (after.enabled, after.active, after.drop_in) == (wanted.enabled, wanted.enabled, wanted.drop_in)
+    assert not after.failed
     assert steps(after, wanted) == ()
     # What runs as it should is never touched.
     if wanted.enabled and found == Found(True, True, True, False, wanted.drop_in, wanted.fingerprint):

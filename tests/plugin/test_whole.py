@@ -54,16 +54,18 @@ def deploy(master: Jail, env: int = ENVIRONMENT) -> str:
     return printed
 
 
-def override(master: Jail, env: int, node: str, key: str = "debug") -> None:
-    """Override a key of a node's globals, with the command of the plugin."""
-    place = f"--env {env} --level nodes={node} --data-source globals --key {key}"
+def override(master: Jail, env: int, node: str, data_source: str) -> None:
+    """Override a key of a node, with the command of the plugin."""
+    place = f"--env {env} --level nodes={node} --data-source {data_source} --key debug"
     done = master.run(f"configdb-sync override {place} --value overridden --type str")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def override_reaches_its_node(master: Jail, trees: dict[str, Tree], env: int = ENVIRONMENT) -> None:
+def override_reaches_its_node(
+    master: Jail, trees: dict[str, Tree], env: int = ENVIRONMENT, data_source: str = "astute"
+) -> None:
     chosen = sorted(trees)[1]
-    override(master, env, chosen)
+    override(master, env, chosen, data_source)
     done = astute(master, "main", env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 file written" in done.stdout
@@ -199,7 +201,7 @@ def test_real_environments_with_all_peers(
         own.password("CANARY-task")
         assert "CANARY" not in deploy(master, number)
         assert not any(tree.touched for tree in trees.values())
-        override_reaches_its_node(master, trees, number)
+        override_reaches_its_node(master, trees, number, "astute" if number == 16 else "node")
 
 
 @pytest.mark.long
@@ -223,14 +225,18 @@ def test_real_nodes(
         meet(master, lab)
         found.enable(own)
         own.password("CANARY-task")
-        before = {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()}
+        before = settings_of(lab)
         deploy(master, found.env)
-        assert {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()} == before
+        assert settings_of(lab) == before
         chosen = identities[0]
-        override(master, found.env, chosen)
+        override(master, found.env, chosen, "astute")
         assert "1 file written" in astute(master, "main", found.env).stdout
-        assert yaml.safe_load((lab.nodes[chosen].hiera / "globals.yaml").read_text())["debug"] == "overridden"
-        place = f"--env {found.env} --level nodes={chosen} --data-source globals --key debug"
+        assert yaml.safe_load(settings_of(lab)[chosen])["debug"] == "overridden"
+        place = f"--env {found.env} --level nodes={chosen} --data-source astute --key debug"
         assert master.run(f"configdb-sync rm-override {place}").returncode == 0
         assert "1 file written" in astute(master, "main", found.env).stdout
-        assert {name: (node.hiera / "globals.yaml").read_bytes() for name, node in lab.nodes.items()} == before
+        assert settings_of(lab) == before
+
+
+def settings_of(lab: laboratory.Laboratory) -> dict[str, bytes]:
+    return {name: (node.fuel / "cluster/16/astute.yaml").read_bytes() for name, node in lab.nodes.items()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.cli.main import main
-from configdb_sync.configdb import connect
+from configdb_sync.configdb import calls, connect
 from configdb_sync.configdb.exchange import Answer, Exchange, Request
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -110,7 +112,13 @@ def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
         return _Watched(embedded(database_url, workers), product)
 
     patch.setattr(connect, "_embedded", watched)
+    # What waits between two attempts is proven where it is decided; here nobody is waited for.
+    patch.setattr(calls, "Surroundings", functools.partial(calls.Surroundings, sleep=_hardly))
     return product
+
+
+def _hardly(seconds: float) -> None:
+    time.sleep(min(seconds, 0.01))
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:

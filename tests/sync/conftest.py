@@ -12,16 +12,9 @@ import pytest
 
 from configdb_sync.database import Database
 from configdb_sync.sync.records import open_records
+from tests.nailgun.conftest import make_small
 from tests.peers import postgresql
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[postgresql.Cluster]:
-    reason = postgresql.unavailable()
-    if reason:
-        pytest.skip(reason)
-    with postgresql.running() as found:
-        yield found
+from tests.support.nailgun import Nailgun, serving
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -62,3 +55,11 @@ class StillClock:
 @pytest.fixture
 def clock() -> StillClock:
     return StillClock()
+
+
+@pytest.fixture
+def nailgun() -> Iterator[Nailgun]:
+    """Give a Nailgun with a small environment, serving."""
+    found = make_small()
+    with serving(found):
+        yield found

@@ -169,3 +169,22 @@ def test_overrides_never_freeze_whatever_comes_when(
             if step == "run":
                 record = decode(encode(record_of(decision)))
     assert file == own
+
+
+def test_an_ambiguous_key_is_judged_anew_until_someone_decides() -> None:
+    """U18: the record of a run that could not tell says so; its other keys are settled."""
+    stored = {"a": 1, "b": 1}
+    first = look({"a": 5, "b": 1}, {}, stored=stored)
+    assert (first.meant.ambiguous, first.meant.values, first.target) == (("a",), stored, {"a": 5, "b": 1})
+    record = record_of(first)
+    again = look({"a": 5, "b": 7}, {}, record=record, stored=stored)
+    assert (again.meant.ambiguous, dict(again.meant.values)) == (("a",), {"a": 1, "b": 7})
+    assert again.target == {"a": 5, "b": 7}
+    assert again.write is Write.NONE
+    node = look({"a": 5, "b": 1}, {}, record=record, stored=stored, accept=Accept.NODE)
+    assert (node.meant.ambiguous, dict(node.meant.values), node.write) == ((), {"a": 5, "b": 1}, Write.NONE)
+    configdb = look({"a": 5, "b": 1}, {}, record=record, stored=stored, accept=Accept.CONFIGDB)
+    assert (dict(configdb.target), configdb.write) == (stored, Write.REPLACE)
+    # The node brought it back by itself: there is nothing to be asked any more.
+    back = look({"a": 1, "b": 1}, {}, record=record, stored=stored)
+    assert (back.meant.ambiguous, back.write) == ((), Write.NONE)

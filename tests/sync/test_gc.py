@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from configdb_sync.exits import Exit
-from tests.nailgun.conftest import make_small
-from tests.support.nailgun import Nailgun, serving
+from tests.support.nailgun import Nailgun
 from tests.support.product import Product
 from tests.support.trees import make_node, make_trees
-
-
-@pytest.fixture
-def nailgun() -> Iterator[Nailgun]:
-    found = make_small()
-    with serving(found):
-        yield found
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_block_written_anew_is_taken_whole() -> None:
 
 
 def test_what_only_the_override_had_tells_whether_a_block_was_written_anew() -> None:
-    """U18: a leaf that override and node share tells nothing, one that the override changed or added does."""
+    """U18: a leaf that the override shares with the node's value tells nothing, one that it changed or added does."""
     assert key_value(hidden({"a": 1, "b": 2}, {"b": 2, "q": 0}), {"b": 2}) == {"b": 2}
     assert key_value(hidden({"a": 1, "b": 2, "c": 3}, {"a": 9, "b": 2}), {"b": 2}) == {"b": 2}
     # An override that only leaves things out has nothing else to be told by.

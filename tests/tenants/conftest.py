@@ -19,15 +19,6 @@ MakeUrl = Callable[[str], str]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[postgresql.Cluster]:
-    reason = postgresql.unavailable()
-    if reason:
-        pytest.skip(reason)
-    with postgresql.running() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
 def postgresql_url(cluster: postgresql.Cluster) -> str:
     url = cluster.create("tenants_tests")
     open_registry(url).close()

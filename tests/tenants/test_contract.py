@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -431,8 +430,8 @@ class TestMove:
     def test_a_data_source_that_configdb_has_not_yet(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"q": None})
         for method in ("GET", "HEAD", "PUT"):
-            body: dict[str, Any] = {"json": {}} if method == "PUT" else {}
-            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", **body).status == 404
+            body = b"{}" if method == "PUT" else None
+            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", body=body).status == 404
 
     def test_a_plus_is_a_plus(self, api: Api, a: str) -> None:
         made(api, "p+q")
@@ -535,6 +534,38 @@ class TestMoveAction:
             both = [f'If-Match: "x", {tag}']
         assert api.post(url, *both).status == 303
 
+    @pytest.mark.parametrize(
+        ("accept", "kind"),
+        [
+            ("application/xml", "xml"),
+            ("text/xml", "xml"),
+            ("application/json", "json"),
+            ("*/*", "json"),
+            ("application/*", "json"),
+            ("text/html", "json"),
+            ("application/json;q=0.5, application/xml", "xml"),
+            ("application/xml;q=0.5, application/json", "json"),
+            ("application/xml;q=0, */*", "json"),
+            ("application/xml;q=x", "json"),
+            ("application/xml; charset=utf-8, */*;q=0.1", "xml"),
+            (",,;q=1,", "json"),
+        ],
+    )
+    def test_accept_chooses_the_format(self, api: Api, a: str, b: str, accept: str, kind: str) -> None:
+        answer = api.get(Place(a).move_url(b), f"Accept: {accept}")
+        assert (answer.status, answer.headers["content-type"].startswith(f"application/{kind}")) == (200, True)
+        assert answer.headers["vary"] == "Accept"
+
+    def test_any_tag_is_a_condition_too(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
+        """Case T12."""
+        registry.own(later(), a, env, {"q": None})
+        place = Place(a, env, "q")
+        assert api.post(place.move_url("nobody"), "If-Match: *").status == 404
+        assert api.post(place.move_url(b), "If-None-Match: *").status == 412
+        assert api.post(place.move_url(b), 'If-Match: *, "x"').status == 400
+        assert api.get(place.url).status == 200
+        assert api.post(place.move_url(b), "If-Match: *").status == 303
+
     def test_any_change_of_the_parties_changes_the_tag(self, api: Api, registry: Registry, env: int) -> None:
         one, two = made(api, f"one {env}"), made(api, f"two {env}")
         registry.own(later(), one, env, {f"s{number}": None for number in range(9)})
@@ -598,6 +629,35 @@ class TestAccessAndLists:
             assert error["request_id"] == answer.headers["x-openstack-request-id"]
         assert api("PATCH", "/v1.0/x").headers["allow"] == "DELETE, GET, HEAD, PUT"
 
+    @pytest.mark.parametrize(
+        ("request_head", "status"),
+        [
+            ("GET /v1.0/x?fields={long} HTTP/1.1\r\nHost: x\r\n", 414),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\n", 431),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\n{many}", 431),
+            ("GET /v1.0/x y HTTP/1.1\r\nHost: x\r\n", 400),
+            ("GET /v1.0/\xe9 HTTP/1.1\r\nHost: x\r\n", 400),
+            ("GET /v1.0/x HTTP/1.1\r\nHost : x\r\n", 400),
+            ("GET /v1.0/x HTTP/1.1\r\nHost: x\r\nX-A: b\r\n folded\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3x\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n", 400),
+            ("PUT /v1.0/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400),
+            ("nonsense\r\n", 400),
+        ],
+        ids=lambda value: ascii(value)[:50],
+    )
+    def test_what_the_server_itself_refuses_has_the_shape(self, api: Api, request_head: str, status: int) -> None:
+        """Limits on the request line and the headers; requests that are no HTTP."""
+        many = "".join(f"X-{number}: x\r\n" for number in range(90))
+        answer = api.raw(request_head.format(long="x" * 9000, many=many).encode("latin-1") + b"\r\n")
+        if api.proxy is not None:
+            assert answer.status in {400, 404, 405, 414, 431, 401, 502}
+            return
+        assert (answer.status, answer.json["error"]["code"]) == (status, status)
+        assert answer.json["error"]["request_id"] == answer.headers["x-openstack-request-id"]
+        assert answer.headers["content-type"] == "application/json"
+
     def test_pages_by_marker(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {f"s/{number}": None for number in range(5)})
         for base in (f"{Place(a).url}/resources", f"{Place(a, env).url}/resources"):
@@ -610,6 +670,40 @@ class TestAccessAndLists:
         first = api.get("/v1.0?limit=1").json
         assert api.get(first["tenants_next"]).json["tenants"][0]["id"] > first["tenants"][0]["id"]
         assert [api.get(f"/v1.0?{query}").status for query in ("limit=0", "limit=x", "offset=3")] == [400] * 3
+
+    def test_every_change_leaves_an_entry(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
+        """T15: and what is refused or changes nothing leaves none."""
+        registry.settle_home(later(), env, a)
+        registry.own(later(), a, env, {"q": None, "r": None})
+        url = Place(a).url
+        assert api.put(url, json={"metadata": {"k": "v"}}).status == 202
+        assert api.put(url, json={"metadata": {"k": "v"}}).status == 202
+        assert api.put(url).status == 409
+        assert api.post(Place(a, env, "q").move_url(b)).status == 303
+        assert api.post(Place(a, env, "q").move_url(b)).status == 301
+        assert api.post(Place(a, env).move_url(b)).status == 303
+        assert api.post(Place(b).move_url(a), 'If-Match: "x"').status == 412
+        assert api.post(Place(b).move_url(a)).status == 303
+        assert api.delete(url).status == 204
+        assert api.delete(url).status == 410
+        assert api.post(f"{url}/action/recover").status == 204
+        told = api.get(f"{url}/audit").json["entries"][::-1]
+        assert [(one["action"], one["path"]) for one in told] == [
+            ("create", ""),
+            ("home", f"environments/{env}"),
+            ("own", f"environments/{env}"),
+            ("modify", ""),
+            ("move", f"environments/{env}/resources/q"),
+            ("move", f"environments/{env}"),
+            ("arrive", ""),
+            ("delete", ""),
+            ("recover", ""),
+        ]
+        assert told[3]["details"] == {"before": {}, "after": {"k": "v"}}
+        assert told[4]["details"] == {"from": a, "to": b, "data_sources": 1}
+        by_hand = {"create", "modify", "move", "arrive", "delete", "recover"}
+        assert {(one["actor"], one["origin"]) for one in told if one["action"] in by_hand} == {("token", "127.0.0.1")}
+        assert len({one["request_id"] for one in told if one["action"] in by_hand}) == 7
 
     def test_the_audit_trail(self, api: Api, a: str) -> None:
         entry = api.get(f"{Place(a).url}/audit?limit=1").json["entries"][0]

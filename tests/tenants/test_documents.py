@@ -68,3 +68,22 @@ def test_openapi_is_json_with_what_it_refers_to() -> None:
         wanted = set(re.findall(r"\{(\w+)\}", path))
         for operation in methods.values():
             assert {one["name"] for one in operation["parameters"] if one["in"] == "path"} == wanted
+
+
+def test_the_public_endpoint_tells_what_it_has() -> None:
+    told = documents.calls(public=True)
+    for path in documents.CALLS:
+        asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
+        try:
+            there = {method.lower() for method in app.public_methods_of(asked)}
+        except TenantRefusal:
+            there = set()
+        if asked.place is None and path not in documents.OPEN:
+            assert path not in told, "nobody's own"
+            continue
+        assert set(told.get(path, {})) - {"head"} == there, path
+        assert {code for codes in told.get(path, {}).values() for code in codes}.isdisjoint({301, 303})
+    assert "/v1.0/{tenantId}" in told
+    assert set(documents.openapi(public=True)["paths"]) == set(told)
+    assert b"action/move" not in documents.wadl(public=True)
+    assert b"action/move" in documents.wadl()

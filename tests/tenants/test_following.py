@@ -258,6 +258,7 @@ def test_configdb_away(world: World) -> None:
         level = api.get(f"{Place('a', ENV, 'astute').url}?level=nodes=46")
         assert (level.status, "effective" in level.json) == (203, False)
         assert api.get(f"{Place('a').url}?fields=id").status == 200
+        assert api.get(Place("a").move_url("b")).status == 200, "the stored state"
         assert api.post(Place("a").move_url("b")).status == 503
         assert api.delete(Place("a").url).status == 204
         assert api.post(f"{Place('a').url}/action/recover").status == 204

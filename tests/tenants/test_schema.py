@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import func, inspect, select
 
 from configdb_sync.sync.records import open_records
 from configdb_sync.tenants import schema
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.registry import Registry
+from tests.tenants.support import ME
 
 
 def test_migrations_make_the_tables(database_url: str) -> None:
@@ -46,3 +49,23 @@ def test_it_shares_a_database_with_the_records(database_url: str) -> None:
     open_records(database_url).close()
     open_registry(database_url).close()
     open_records(database_url).close()
+
+
+def test_a_purge_leaves_no_word_of_former_homes(registry: Registry) -> None:
+    """T5: the table has no foreign keys that would see to it."""
+    for tenant in ("a", "b", "c"):
+        registry.put(ME, tenant, None)
+    registry.own(ME, "a", 7, {"one": None, "two": None})
+    registry.move(ME, Place("a", 7, "one"), "b")
+    registry.move(ME, Place("b", 7, "one"), "c")
+    registry.move(ME, Place("a", 7, "two"), "b")
+
+    def homes() -> int:
+        homes = schema.former_homes
+        return registry.read(lambda one: one.execute(select(func.count()).select_from(homes)).scalar_one())
+
+    assert homes() == 3
+    for tenant, left in (("c", 1), ("a", 0)):
+        registry.mark(ME, tenant, 0)
+        assert registry.purge(ME, tenant)
+        assert homes() == left

@@ -162,6 +162,9 @@ def test_values_through_the_tenants_path(product: Product, cloud: Path, registry
         assert api.put(url, 'If-Match: "x"', json={"fresh": 1}).status == 412
         assert api.put(url, f"If-Match: {shown.etag}", json={"fresh": 1}).status == 204
         assert api.get(url).json["effective"]["fresh"] == 1
+        entry = api.get(f"{Place('admin').url}/audit?limit=1").json["entries"][0]
+        assert (entry["action"], entry["path"]) == ("override", f"environments/{ENV}/resources/astute")
+        assert entry["details"] == {"keys": ["fresh"], "level": {"nodes": "2"}}
         assert api.get(url).etag != shown.etag
         assert (api.put(url, json=[]).status, api.put(url, json="x").status) == (400, 400)
         assert api.put(Place("admin", ENV, "astute").url, json={}).status == 400

@@ -23,15 +23,6 @@ MakeServer = Callable[..., Api]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[postgresql.Cluster]:
-    reason = postgresql.unavailable()
-    if reason:
-        pytest.skip(reason)
-    with postgresql.running() as found:
-        yield found
-
-
-@pytest.fixture(scope="session")
 def postgresql_url(cluster: postgresql.Cluster) -> str:
     """One database for all tests, emptied before each: a new one would cost more than most tests."""
     url = cluster.create("configdb_tests")

@@ -18,6 +18,10 @@ module ConfigdbHiera
 
     # Seconds after which the settings file is looked at again.
     LOOK = 1
+    # Settings files that are remembered.
+    FILES = 32
+    # Seconds after which a warning is given again.
+    AGAIN = 3600
     Kept = Struct.new(:stamp, :lookup, :looked_at)
 
     @kept = {}
@@ -32,6 +36,7 @@ module ConfigdbHiera
         return kept.lookup if kept && (now - kept.looked_at).between?(0, LOOK)
         stamp = YamlFiles.new.stamp(path)
         unless kept && kept.stamp == stamp && stamp
+          @kept.shift if @kept.size >= FILES
           kept = @kept[[path, more]] = Kept.new(stamp, new(Settings.load(path, more), CLOCK, warn))
         end
         kept.looked_at = now
@@ -44,7 +49,8 @@ module ConfigdbHiera
     def initialize(settings, clock, warn)
       @settings, @clock = settings, clock
       @told = {}
-      @warn = lambda { |text| @told[text] ||= warn.call("configdb: #{text}") || true }
+      @tell = warn
+      @warn = method(:warn)
       @cache = Cache.new(settings.cache, @warn)
       @names = Names.new(settings.data_sources)
       @by_file = settings.files.map { |pattern| Names.regexp(pattern) }
@@ -53,9 +59,11 @@ module ConfigdbHiera
       @guard = Mutex.new
     end
 
-    # Returns the place in ConfigDB's URLs; the block fills in the placeholders of a text. Raises SettingsError.
-    def place
-      @settings.level_pairs.map { |name, text| "#{escaped(name)}/#{level_value(name, yield(text).to_s)}/" }.join
+    # Returns the place in ConfigDB's URLs; the block fills in the placeholders of a text. `levels` goes before the
+    # settings'. Raises SettingsError.
+    def place(levels = nil)
+      pairs = @settings.level_pairs(levels || @settings.levels)
+      pairs.map { |name, text| "#{escaped(name)}/#{level_value(name, yield(text).to_s)}/" }.join
     end
 
     # Returns the data (a Hash) of the level `path` of a hierarchy, {} if there is none. `levels`: what `place` gave.
@@ -80,6 +88,15 @@ module ConfigdbHiera
     end
 
     private
+
+    # Once in a while: a Puppet run makes hundreds of lookups.
+    def warn(text)
+      now = @clock.call
+      return if @told[text] && (now - @told[text]).between?(0, AGAIN)
+      @told.clear if @told.size > PATHS
+      @told[text] = now
+      @tell.call("configdb: #{text}")
+    end
 
     def api
       @api ||= begin

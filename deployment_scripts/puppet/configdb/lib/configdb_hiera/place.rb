@@ -9,7 +9,8 @@ module ConfigdbHiera
     # The product's own records: a data source, but of no file.
     RECORDS = 'records'
 
-    # `api`: gives an Api. `levels`: the place in ConfigDB's URLs (`nodes/3/`). `warn`: is told that last known data stands for an answer.
+    # `api`: gives an Api. `levels`: the place in ConfigDB's URLs (`nodes/3/`). `warn`: is told that last known data
+    # stands for an answer.
     def initialize(settings, api, cache, levels, clock, warn)
       @settings, @api, @cache, @levels, @clock, @warn = settings, api, cache, levels, clock, warn
       @prefix = Digest::SHA256.hexdigest([settings.origin, levels].inspect)
@@ -19,6 +20,7 @@ module ConfigdbHiera
     # Returns the effective data of a data source, nil if ConfigDB has none of that name here or it has no keys.
     # `written`: when the node's own file last changed, which makes what was asked before that old. Raises Error.
     def document(name, written = nil)
+      return nil if name == RECORDS
       refresh if stale?(written)
       id = @known['names'][name]
       return nil if id.nil?
@@ -31,7 +33,7 @@ module ConfigdbHiera
     # Asks for every document here, so that all of them are known when ConfigDB is away; returns how many have keys.
     def fetch_all
       @known = asked_names.merge('checked' => now)
-      (@known['names'].keys - [RECORDS]).count { |name| document(name) }.tap { @cache.write(@prefix, @known) }
+      @known['names'].keys.count { |name| document(name) }.tap { @cache.write(@prefix, @known) }
     end
 
     private
@@ -54,7 +56,7 @@ module ConfigdbHiera
 
     def kept_names
       found = @cache.read(@prefix)
-      return nil unless found && found['names'].is_a?(Hash) && found['components'].is_a?(Array)
+      return nil unless found && found['names'].is_a?(Hash)
       found if (found['digests'].nil? || found['digests'].is_a?(Hash)) && found['checked'].is_a?(Numeric)
     end
 
@@ -76,43 +78,44 @@ module ConfigdbHiera
     def asked_names
       old = @known || {}
       components = @api.call.components(old['components_etag'])
-      ours = components ? components.product : !old['digests'].nil?
-      part = { 'components' => old['components'], 'components_etag' => old['components_etag'] }
-      part = { 'components' => slim(components.value), 'components_etag' => components.etag } if components
-      part.merge(ours ? with_digests(part['components'], old) : with_ids(part['components']))
-    end
-
-    # What a name needs of all components.
-    def slim(components)
-      components.map do |component|
-        definitions = component['resource_definitions']
-        [component['id'], definitions.map { |definition| [definition.fetch('name'), Integer(definition.fetch('id'))] }]
-      end
-    rescue KeyError, TypeError, NoMethodError, ArgumentError
-      raise AwayError, "#{Api::WHAT} answers components that are none"
+      # tuning-box has no ETags, so that nothing is as it was.
+      return with_ids(components.value) if components && !components.product
+      with_digests(components, old)
     end
 
     def with_digests(components, old)
       found = @api.call.digests(@levels, old['digests'] && old['digests_etag'])
       digests = found ? found.value : old['digests']
-      etag = found ? found.etag : old['digests_etag']
-      names = named(components) { |_, id| digests.key?(id.to_s) }
-      { 'names' => names, 'digests' => digests, 'digests_etag' => etag }
+      # Other components may be the environment's now: the names that are kept are those of the ones before.
+      components = @api.call.components(nil) unless components || (digests.keys - old['names'].values.map(&:to_s)).empty?
+      pairs = components ? pairs_of(components.value) { |_, id| digests.key?(id.to_s) } : old['names'].to_a
+      {
+        'names' => named(pairs.select { |_, id| digests.key?(id.to_s) }),
+        'components_etag' => components ? components.etag : old['components_etag'],
+        'digests' => digests, 'digests_etag' => found ? found.etag : old['digests_etag']
+      }
     end
 
     def with_ids(components)
       wanted = @api.call.component_ids
-      { 'names' => named(components) { |component, _| wanted.include?(component) }, 'digests' => nil }
+      { 'names' => named(pairs_of(components) { |component, _| wanted.include?(component) }), 'digests' => nil }
     end
 
-    def named(components)
+    # Returns names and ids of the definitions for which the block, given a component's id and the definition's, is true.
+    def pairs_of(components)
+      components.flat_map do |component|
+        pairs = component.fetch('resource_definitions').map { |one| [one.fetch('name'), Integer(one.fetch('id'))] }
+        pairs.select { |_, id| yield component['id'], id }
+      end
+    rescue KeyError, TypeError, NoMethodError, ArgumentError
+      raise AwayError, "#{Api::WHAT} answers components that are none"
+    end
+
+    def named(pairs)
       found = {}
-      components.each do |component, definitions|
-        definitions.each do |name, id|
-          next unless yield component, id
-          raise AwayError, "#{Api::WHAT} has two data sources #{name.inspect} in this environment" if found.key?(name)
-          found[name] = id
-        end
+      pairs.each do |name, id|
+        raise AwayError, "#{Api::WHAT} has two data sources #{name.inspect} in this environment" if found.key?(name)
+        found[name] = id
       end
       found
     end

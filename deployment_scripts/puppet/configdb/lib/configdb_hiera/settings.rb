@@ -66,9 +66,9 @@ module ConfigdbHiera
     end
     alias to_s inspect
 
-    # Returns the hierarchy levels as pairs of a name and a text that may have placeholders.
-    def level_pairs
-      @level_pairs ||= levels.split(',').map do |item|
+    # Returns hierarchy levels as pairs of a name and a text that may have placeholders. Raises SettingsError.
+    def level_pairs(text = levels)
+      text.split(',').map do |item|
         found = LEVEL.match(item) or refuse("levels: #{item.inspect} isn't like nodes=%{uid}")
         [found[1], found[2]]
       end

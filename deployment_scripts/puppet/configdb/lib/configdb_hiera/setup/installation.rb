@@ -31,7 +31,7 @@ module ConfigdbHiera
         return if own_settings?
         PrivateFiles.folder(File.dirname(@settings_file), 'the settings folder')
         content = MARK + YAML.dump(values)
-        PrivateFiles.write(@settings_file, content) unless File.exist?(@settings_file) && File.binread(@settings_file) == content
+        PrivateFiles.write(@settings_file, content) unless kept_settings == content.dup.force_encoding('BINARY')
       end
 
       # Whether the settings are the operator's.
@@ -69,6 +69,12 @@ module ConfigdbHiera
       end
 
       private
+
+      def kept_settings
+        PrivateFiles.read(@settings_file, 'the settings file')
+      rescue SettingsError
+        nil
+      end
 
       # Without the part that is here.
       def code

@@ -5,7 +5,9 @@ module ConfigdbHiera
       PLUGIN = 'configdb-sync'
       LAYOUTS = [%w[astute], %w[cluster node]].freeze
       # What tasks of the deployment write and others read before the next synchronisation.
-      FILES = %w[override/configuration/default_route override/configuration/remove_ovs_usage].freeze
+      FILES = %w[
+        override/configuration/default_route override/configuration/remove_ovs_usage nodes deleted_nodes old_admin_user
+      ].freeze
 
       # `datadir`: the folder of Hiera's data. Raises SettingsError.
       def initialize(datadir)

@@ -39,7 +39,7 @@ class Hiera
       def each_level(scope, order_override)
         own = Config[:configdb] || {}
         lookup = lookup_for(own)
-        place = lookup.place { |text| text.include?('%{') ? Backend.parse_string(text, scope) : text }
+        place = lookup.place(own[:levels]) { |text| text.include?('%{') ? Backend.parse_string(text, scope) : text }
         datadir = own[:datadir] ? Backend.datadir(:configdb, scope) : lookup.settings.datadir || Backend.datadir(:yaml, scope)
         Backend.datasources(scope, order_override) do |source|
           yield source, lookup.data(source, place, datadir)
@@ -47,8 +47,7 @@ class Hiera
       end
 
       def lookup_for(own)
-        more = {}
-        [:levels, :environment].each { |name| more[name.to_s] = own[name] if own[name] }
+        more = own[:environment] ? { 'environment' => own[:environment] } : {}
         ConfigdbHiera::Lookup.for(own[:config] || ConfigdbHiera::Settings::FILE, more) { |text| Hiera.warn(text) }
       end
 

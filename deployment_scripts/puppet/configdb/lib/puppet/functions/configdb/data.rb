@@ -16,11 +16,11 @@ Puppet::Functions.create_function(:'configdb::data') do
 
   def data(options, context)
     more = {}
-    %w[levels environment datadir].each { |name| more[name] = options[name] if options[name] }
+    %w[environment datadir].each { |name| more[name] = options[name] if options[name] }
     lookup = ConfigdbHiera::Lookup.for(options['config'] || ConfigdbHiera::Settings::FILE, more) do |text|
       Puppet.warning(text)
     end
-    place = lookup.place { |text| context.interpolate(text) }
+    place = lookup.place(options['levels']) { |text| context.interpolate(text) }
     plain(lookup.data(options['uri'], place, lookup.settings.datadir))
   rescue ConfigdbHiera::Error => error
     raise Puppet::DataBinding::LookupError, "configdb: #{error.message}"
