@@ -194,9 +194,9 @@ PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
 
 
 _LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
-    "environments": (_LIMIT, _MARKER),
+    "environments": (_LIMIT, {**_MARKER, "schema": _NUMBER}),
     "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
-    "runs": (_LIMIT, _MARKER),
+    "runs": (_LIMIT, {**_MARKER, "schema": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"}}),
     "{run}": (),
 }
 """The parameters of what is looked at, by the last part of its path."""

@@ -16,6 +16,7 @@ from configdb_sync.tenants.rows import Tenant
 
 def located(context: Context, request: Request, place: Place) -> Live:
     """Return what is live at a place. Raises ``TenantRefusal`` 301 where it has moved on (public: 404), 404, 410."""
+    request.conditions()  # a malformed one is told even where there is a redirect
     _, found = context.registry.locate(place)
     if isinstance(found, Moved):
         if not request.caller.admin:
@@ -30,7 +31,6 @@ def show_place(context: Context, request: Request) -> Answer:
     parameters = request.parameters("fields", "limit", "level")
     fields, limit, levels = fields_of(parameters), limit_of(context, parameters), levels_of(parameters)
     place, fresh = request.place, True
-    request.conditions()  # a malformed one is told even where there is a redirect
     live = located(context, request, place)
     if levels is not None and context.client is not None:
         return show_effective(context, request, live, levels)

@@ -135,16 +135,15 @@ def test_a_silent_node_is_not_discovered_and_a_mute_one_is(lab: Laboratory) -> N
     ],
 )
 def test_a_write_that_goes_wrong_leaves_the_file(lab: Laboratory, fault: str, text: str) -> None:
-    with simulated(lab, 1) as there, asked(lab, timeout=20) as patient, asked(lab, timeout=2) as hasty:
-        (read,) = patient.read(["1"])
+    with simulated(lab, 1) as there, asked(lab, timeout=20) as nodes, asked(lab, timeout=2) as hasty:
+        (read,) = nodes.read(["1"])
         assert isinstance(read, NodeRead)
-        # Only who answers needs the time.
-        nodes = hasty if fault == "mute" else patient
         there.faults = {"1": one(fault)}
         before = dict(there.trees["1"].files())
         for path, expected in (("globals.yaml", read.files["globals.yaml"]), ("override/new.yaml", None)):
             with pytest.raises(NodeFileError, match=f"node 1, file {path}: .*{text}"):
-                nodes.write("1", path, b"new: 1\n", expected)
+                # Only who answers needs the time.
+                (hasty if fault == "mute" else nodes).write("1", path, b"new: 1\n", expected)
         assert dict(there.trees["1"].files()) == before
 
 

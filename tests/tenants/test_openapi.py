@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
 from tests.peers import schemathesis
@@ -23,6 +25,9 @@ _SETTINGS = f"""
 [[operations]]
 include-path-regex = "(/action/move|/[{{]dataSource[}}])$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "400", {_REFUSED}]
+
+[checks.negative_data_rejection]
+expected-statuses = ["4xx", "501", "503"]
 
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "3xx", {_REFUSED}]
@@ -61,8 +66,11 @@ def test_every_call_answers_as_it_is_described(tmp_path: Path) -> None:
         for tenant in ("0", "1", "00"):
             registry.put(change, tenant, None)
         registry.own(change, "0", 0, {"0": None, "1": None})
-        registry.close()
         walked(admin, tmp_path, "all", 60)
+        with contextlib.suppress(TenantRefusal):
+            registry.recover(change, "0")
+        registry.own(change, "0", 10, {"0": None, "1": None})
+        registry.close()
         user = Api(public, Product(state)("tenants", "token", "0").out.strip())
         walked(user, tmp_path, "all", 20)
         assert process.poll() is None
