@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import random
 import socket
@@ -24,6 +25,7 @@ from tests.peers import postgresql, tuning_box
 
 NODES = 10
 MANY = 1000
+MEMORY = "memory"
 SIZES = {"small": 5_000, "big": 220_000}
 SERVE = [sys.executable, "-c", "from configdb_sync.cli.serve import configdb; configdb()", "serve"]
 LAUNCHER = """
@@ -147,15 +149,16 @@ def theirs(url: str, folder: Path) -> Iterator[Peer]:
     python = tuning_box.python()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if subprocess.run([python, "-c", "import gunicorn"], check=False, capture_output=True, env=environ).returncode:
-        subprocess.run([python, "-m", "pip", "install", "-q", "gunicorn"], check=True, timeout=120, env=environ)
+        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "gunicorn"]
+        subprocess.run(command, check=True, timeout=120, env=environ)
     (folder / "launcher.py").write_text(LAUNCHER.format(url=url))
     subprocess.run([python, "-W", "ignore", "launcher.py", "create"], check=True, cwd=folder, env=environ, timeout=60)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["-w", "2", "-b", f"127.0.0.1:{port}", "--log-level", "error", "--no-control-socket"]
-    command: list[str | Path] = [python, "-W", "ignore", "-m", "gunicorn", *options, "launcher:app"]
-    process = subprocess.Popen(command, cwd=folder, env=environ)
+    server: list[str | Path] = [python, "-W", "ignore", "-m", "gunicorn", *options, "launcher:app"]
+    process = subprocess.Popen(server, cwd=folder, env=environ)
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
@@ -169,22 +172,38 @@ def theirs(url: str, folder: Path) -> Iterator[Peer]:
         process.wait(20)
 
 
-def compare(one: tuple[Peer, Shape], other: tuple[Peer, Shape], seconds: float, rounds: int) -> tuple[float, float]:
-    """Return the medians of the rates of two, measured in turn so that other work on the machine hits both."""
+def compare(one: tuple[Peer, Shape], other: tuple[Peer, Shape], *, full: bool) -> tuple[float, float, float]:
+    """Return the medians of two rates, and of the second's part of the first.
+
+    They take turns in slices that are short beside what else the machine does; each part is of two that are neighbours.
+    """
+    seconds, rounds = (1.0, 20) if full else (0.5, 6)
     a, b = rates([(peer.port, shape) for peer, shape in (one, other)], seconds, rounds)
-    return statistics.median(a), statistics.median(b)
+    return statistics.median(a), statistics.median(b), statistics.median(map(operator.truediv, b, a))
 
 
-def measure(full: bool) -> Iterable[Measure]:
-    """Yield the times of changed PUTs and GETs of effective data as parts of tuning-box's, and how they grow."""
-    missing = postgresql.unavailable() or tuning_box.unavailable()
-    if missing:
-        yield Measure("not measured", 0, "", note=missing)
-        return
-    seconds, rounds = (4.0, 5) if full else (2.0, 3)
+def waits(below: str) -> float:
+    """Return how long the disk of a folder takes to write something down, in seconds: every commit waits for that."""
+    with tempfile.NamedTemporaryFile(dir=below) as file:
+        times = []
+        for _ in range(30):
+            began = time.perf_counter()
+            file.write(b"x" * 8192)
+            file.flush()
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def against(below: str, where: str, full: bool) -> Iterator[Measure]:
+    """Yield the comparison on a PostgreSQL below a folder.
+
+    Each PUT waits for the disk, more the more others use it, and the two servers wait differently: the ratio goes with
+    the disk. In memory it is that of the work itself.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        cluster = stack.enter_context(postgresql.running(durable=True))
+        cluster = stack.enter_context(postgresql.running(durable=True, below=below))
         mine = stack.enter_context(ours(cluster.create("ours"), folder))
         box = stack.enter_context(theirs(cluster.create("theirs"), folder))
         mine.prepare()
@@ -194,13 +213,27 @@ def measure(full: bool) -> Iterable[Measure]:
                 ("PUT changed", mine.put(name, size), box.put(name, size)),
                 ("GET effective", mine.get(name), box.get(name)),
             ):
-                a, b = compare((mine, one), (box, other), seconds, rounds)
-                note = f"{a:.0f} to {b:.0f} requests a second: {a / b:.1f} times as many"
-                yield Measure(f"{title} {size // 1000} KB, of tuning-box 0.1.0's time", b / a, "", 1 / 3, note)
+                a, b, part = compare((mine, one), (box, other), full=full)
+                note = f"{a:.0f} to {b:.0f} requests a second: {1 / part:.1f} times as many"
+                note += f"; fsync {waits(below) * 1000:.1f} ms"
+                yield Measure(f"{title} {size // 1000} KB ({where}), of tuning-box 0.1.0's time", part, "", 1 / 3, note)
+        if where == MEMORY:
+            return
         mine.fill(2, MANY, "small", 5_000)
-        few, many = compare((mine, mine.get("small")), (mine, mine.get("small", 2, MANY)), seconds, rounds)
+        few, many, _ = compare((mine, mine.get("small")), (mine, mine.get("small", 2, MANY)), full=full)
         note = f"{few:.0f} and {many:.0f} requests a second"
         yield Measure(f"GET effective with {MANY} nodes stored, to {NODES}", few / many, "times", 1.3, note)
+
+
+def measure(full: bool) -> Iterable[Measure]:
+    """Yield the times of changed PUTs and GETs of effective data as parts of tuning-box's, and how they grow."""
+    missing = postgresql.unavailable() or tuning_box.unavailable()
+    if missing:
+        yield Measure("not measured", 0, "", note=missing)
+        return
+    yield from against("/tmp", "disk", full)
+    if os.access("/dev/shm", os.W_OK):
+        yield from against("/dev/shm", MEMORY, full)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ def served(folder: Path, url: str, what: str, full: bool) -> Iterator[Measure]:
     medians = [statistics.median(run_[which] for run_ in found) for which in range(3)]
     note = f"{medians[1]:.0f} to {medians[0]:.0f} requests a second; CPU {cpu[1]:.2f} and {cpu[0]:.2f} ms each"
     ratio = statistics.median(run_[1] / run_[0] for run_ in found)
-    yield Measure(f"hello-world's rate to that of GET tenant ({what})", 1 / ratio, "times", 1 / 0.6, note)
+    limit = 1 / 0.6 if what == "sqlite" else None  # PostgreSQL's own work is on the same processors: beside it
+    yield Measure(f"hello-world's rate to that of GET tenant ({what})", 1 / ratio, "times", limit, note)
     note = f"{medians[2]:.0f} requests a second; Keystone: gunicorn, 2 workers, fernet, cache oslo_cache.dict, SQLite"
     ratio = statistics.median(run_[1] / run_[2] for run_ in found)
     yield Measure(f"Keystone's rate of GET project to that ({what})", 1 / ratio, "times", 1 / 6, note)

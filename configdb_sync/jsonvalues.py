@@ -39,20 +39,29 @@ def _finite(text: str) -> float:
     return number
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_ONCE = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once)
 _space = re.compile(r"[ \t\n\r]*").match
 
 
-def loads(text: str | bytes) -> Json:
+def loads(text: str | bytes, *, once: bool = False) -> Json:
     """Return the value of a JSON text (UTF-8, with or without a BOM).
 
-    Raises ValueError for anything else, NaN and infinities included, for numbers that no double holds, and for
-    nesting beyond ``MAX_DEPTH``.
+    ``once``: a key that an object has twice, of which the last would count, is refused: for what people write. Raises
+    ValueError for that and for anything else, NaN and infinities included, for numbers that no double holds, and
+    for nesting beyond ``MAX_DEPTH``.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
     try:
-        value = _STRICT.decode(text)
+        value = (_ONCE if once else _STRICT).decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     check_depth(value)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import yaml
 
@@ -48,9 +49,23 @@ def _null(text: str) -> None:
         raise ValueError("null takes no value")
 
 
+class _Once(yaml.CSafeLoader):
+    """Refuses a key that a mapping has twice: of what a person wrote, one of both would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            raise ValueError("a mapping has a key twice")
+        return super().construct_mapping(node, deep=deep)
+
+
+def _json(text: str) -> Json:
+    return jsonvalues.loads(text, once=True)
+
+
 def _yaml(text: str) -> Json:
     try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe ones
+        value = yaml.load(text, Loader=_Once)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"not YAML{f', line {mark.line + 1}' if mark else ''}") from None
@@ -70,7 +85,7 @@ _READERS: Mapping[str, Callable[[str], Json]] = {
     "float": _float,
     "str": _str,
     "bool": _bool,
-    "json": jsonvalues.loads,
+    "json": _json,
     "yaml": _yaml,
 }
 TYPES = tuple(_READERS)

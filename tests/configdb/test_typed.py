@@ -55,6 +55,8 @@ def test_types(kind: str, text: str, value: Any) -> None:
         ("bool", "CANARY"),
         ("json", "{CANARY"),
         ("json", "NaN"),
+        ("json", '{"a": 1, "b": [{"CANARY": 1, "CANARY": 2}]}'),
+        ("yaml", "a: 1\nb: [{CANARY: 1, CANARY: 2}]"),
         ("json", "[" * 3000),
         ("yaml", "a: 2026-01-01"),
         ("yaml", "a: !!binary Q0FOQVJZ"),

@@ -61,6 +61,7 @@ def printed(content: bytes) -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(streams, believable), st.booleans())
+@example(b"".join([*RECORDS[:2], RECORDS[5], RECORDS[13], RECORDS[14], b"end"]), True)
 def test_any_stream_is_a_listing_or_an_error(content: bytes, contents: bool) -> None:
     try:
         found = listed(content, contents=contents)

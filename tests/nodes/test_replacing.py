@@ -58,6 +58,21 @@ def test_content_changes_and_mode_stays(folder: Folder) -> None:
     assert folder.names() == ["x.yaml"]
 
 
+def test_a_link_that_took_the_files_name_is_left_alone(folder: Folder) -> None:
+    """It leads to the very file that was read; a rename would put a file in its place all the same."""
+    live = folder.look()
+    folder.file.rename(folder.path / "moved")
+    folder.file.symlink_to("moved")
+    for change in (
+        lambda: replacing.replace(folder.descriptor, live, NEW),
+        lambda: replacing.take_away(folder.descriptor, live),
+    ):
+        with pytest.raises(FileChangedError):
+            change()
+    assert folder.file.readlink() == Path("moved")
+    assert folder.names() == ["moved", "x.yaml"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="no root")
 def test_owner_and_group_stay(folder: Folder) -> None:
     """W02: 0640 root:puppet stays that."""

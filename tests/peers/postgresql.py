@@ -61,12 +61,13 @@ def unavailable() -> str | None:
 
 
 @contextlib.contextmanager
-def running(*, durable: bool = False) -> Iterator[Cluster]:
-    """Yield a cluster of one's own, gone afterwards. ``durable`` has it wait for the disk as real ones do."""
+def running(*, durable: bool = False, below: str = "/tmp") -> Iterator[Cluster]:
+    """Yield a cluster of one's own in a folder ``below``, gone afterwards. ``durable`` has it wait for the disk as real
+    ones do."""
     binaries = programs()
     assert binaries is not None
     # A socket's path may have 107 characters: pytest's folders are too deep.
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=below))
     try:
         data = folder / "data"
         if os.geteuid() == 0:

@@ -117,7 +117,7 @@ def master(installed: Jail) -> Jail:
     return installed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker() -> Iterator[Laboratory]:
     """A broker without nodes."""
     why = laboratory.unavailable()

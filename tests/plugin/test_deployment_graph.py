@@ -1,4 +1,4 @@
-"""U1, U2: where Fuel's four releases put the plugin's tasks, by a model that is checked against a real Nailgun."""
+"""U1, U2, S11: where Fuel's four releases put the plugin's tasks, by a model that is checked against a real Nailgun."""
 
 from __future__ import annotations
 

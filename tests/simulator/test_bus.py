@@ -138,13 +138,12 @@ def test_a_write_that_goes_wrong_leaves_the_file(lab: Laboratory, fault: str, te
     with simulated(lab, 1) as there, asked(lab, timeout=20) as nodes, asked(lab, timeout=2) as hasty:
         (read,) = nodes.read(["1"])
         assert isinstance(read, NodeRead)
-        # Only who answers needs the time.
-        writing = hasty if fault == "mute" else nodes
         there.faults = {"1": one(fault)}
         before = dict(there.trees["1"].files())
         for path, expected in (("globals.yaml", read.files["globals.yaml"]), ("override/new.yaml", None)):
             with pytest.raises(NodeFileError, match=f"node 1, file {path}: .*{text}"):
-                writing.write("1", path, b"new: 1\n", expected)
+                # Only who answers needs the time.
+                (hasty if fault == "mute" else nodes).write("1", path, b"new: 1\n", expected)
         assert dict(there.trees["1"].files()) == before
 
 

@@ -355,7 +355,33 @@ def test_a_data_source_that_configdb_lacks_is_made_and_a_key_taken_away_there_va
     assert (trees / "node-2/etc/hiera/globals.yaml").read_text() == GLOBALS
 
 
+def test_a_server_that_cannot_add_fails_the_missing_data_source_alone(product: Product, trees: Path) -> None:
+    """U6: as 0.1.0, which has no way to add a definition; so is each failure to add one."""
+    assert sync(product, trees)[0] == Exit.OK
+    plugins = trees / "node-2/etc/hiera/plugins"
+    plugins.mkdir()
+    (plugins / "new.yaml").write_text("new: 1\n")
+    for node in "123":
+        path = trees / f"node-{node}/etc/hiera/globals.yaml"
+        path.write_text(path.read_text() + "more: 1\n")
+
+    def old(request: Request) -> Answer | None:
+        if request.path.startswith("/resource_definitions"):
+            return Answer(404, {"content-type": "application/json"}, b"{}")
+        return None
+
+    product.fault, product.plain = old, True
+    code, text = sync(product, trees)
+    assert code == Exit.CONFIGDB
+    assert "node 2, data source plugins/new, while upload: " in text
+    assert "3 documents uploaded" in text
+    product.fault, product.plain = None, False
+    assert sync(product, trees)[0] == Exit.OK
+    assert product("get", "--env", 5, "-r", "plugins/new", "--level", "nodes=2", "--key", "new").out == "1\n"
+
+
 def test_environment_with_other_levels_refuses_the_whole_run(product: Product, trees: Path) -> None:
+    """U6."""
     code, _ = sync(product, trees, "--levels", "cluster=%{deployment_id},nodes=%{uid}")
     assert code == Exit.OK
     product.changing()
@@ -367,6 +393,7 @@ def test_environment_with_other_levels_refuses_the_whole_run(product: Product, t
 
 
 def test_levels_that_the_environment_lacks_are_added(product: Product, trees: Path) -> None:
+    """U6."""
     product.state.mkdir(mode=0o700)
     with connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite") as client:
         client.create_environment(5, [], ["cluster"])

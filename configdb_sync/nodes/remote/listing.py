@@ -165,5 +165,7 @@ class _Parser:
             path = re.sub(rb"\\[nr\\]", lambda match: _ESCAPES[match[0]], path)
         if path not in self.entries:
             raise OutputError("its answer has a digest of a file that it doesn't list")
-        self.digests[path] = found["digest"].decode("ascii")
+        digest = found["digest"].decode("ascii")
+        if self.digests.setdefault(path, digest) != digest:
+            raise OutputError("its answer has two digests of one file")
         return path
