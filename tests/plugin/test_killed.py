@@ -77,7 +77,12 @@ def test_what_was_uploaded_is_not_uploaded_again(master: Jail, bus: Bus, trees: 
 
 
 @pytest.mark.parametrize(
-    "point", ["before-record:1", "after-record:1", "before-write:1", "after-write:1", "after-confirm:1"]
+    "point",
+    [
+        "after-write:1",
+        *(pytest.param(f"{name}:1", marks=pytest.mark.long) for name in ("before-record", "after-record")),
+        *(pytest.param(f"{name}:1", marks=pytest.mark.long) for name in ("before-write", "after-confirm")),
+    ],
 )
 def test_killed_while_it_writes(master: Jail, bus: Bus, trees: dict[str, Tree], point: str) -> None:
     """The override reaches the nodes, isn't taken for their own value, and goes without a trace."""
