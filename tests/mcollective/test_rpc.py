@@ -193,9 +193,14 @@ def test_b04_losses_count_while_nothing_is_gained() -> None:
 
     def one(peer: Peer) -> None:
         peer.welcome()
-        peer.answer(next(peer.calls(*names)))
+        calls = peer.calls(*names)
+        # All is read first: a connection that is closed on what wasn't read may take the answer with it.
+        heard = [next(calls) for _ in left]
+        peer.answer(heard[0])
+        left.remove(heard[0].identity)
 
     names = [str(number) for number in range(8)]
+    left = list(names)
     with broker(one) as fake:
         outcomes, counts = ask(fake, *names, losses=3)
     assert all(isinstance(outcome, Reply) for outcome in outcomes.values())
