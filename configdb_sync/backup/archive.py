@@ -10,13 +10,35 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from configdb_sync.backup import manifest
 from configdb_sync.backup.manifest import Manifest, Part
 from configdb_sync.errors import StateError
 
 _CHUNK = 1 << 20
+_FURTHER = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+        tarfile.GNUTYPE_SPARSE,
+    }
+)
+
+
+class _Plain(tarfile.TarInfo):
+    """A member as ``write`` makes it: further headers, which are read into memory and follow each other without end,
+    are refused before anything of them is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _FURTHER or found.size < 0:
+            raise tarfile.ReadError("a header that no backup has")
+        return found
 
 
 def part_of(path: Path) -> Part:
@@ -65,7 +87,7 @@ def unpack(path: Path, folder: Path) -> Manifest:
     ``StateError`` for anything else in the archive.
     """
     try:
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:gz") as tar:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:gz", tarinfo=_Plain) as tar:
             members = _members(tar)
             name, first = next(members, (None, None))
             if name != manifest.NAME or first is None:

@@ -111,6 +111,20 @@ def test_what_is_no_backup_is_refused_whole(what: str, tmp_path: Path, product: 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.tgz", "state"]
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_headers_of_headers_are_not_even_read(kind: bytes, tmp_path: Path, product: Product) -> None:
+    info = tarfile.TarInfo("x")
+    info.type = kind
+    info.size = 1 << 40  # would all be read into memory
+    (tmp_path / "large.tgz").write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024)))
+    info.size = 0  # each one is a step deeper
+    (tmp_path / "deep.tgz").write_bytes(gzip.compress(info.tobuf() * 3000 + bytes(1024)))
+    for name in ("large.tgz", "deep.tgz"):
+        done = product("restore", tmp_path / name)
+        assert (done.code, "no whole backup" in done.err, "Traceback" in done.err) == (Exit.USAGE, True, False)
+    assert list(product.state.iterdir()) == []
+
+
 def test_the_good_one_beside_them_is_taken(tmp_path: Path, product: Product) -> None:
     path = archived(tmp_path / "a.tgz", [file(*MANIFEST), file("mask.key")])
     assert product("restore", path).code == Exit.OK
