@@ -18,6 +18,9 @@ _LARGEST = 1024 * 1024
 _RULE = re.compile(r"rule:([^\s()]+)")
 _REMOTE = re.compile(r"\bhttps?:", re.IGNORECASE)
 _TARGET = re.compile(r"%\(([^)]*)\)")
+_FILLED = re.compile(r"%\(own\)s|%%")
+_DEEPEST = 50
+"""Parentheses in a rule, and rules that one leads to: each is a step into the depth at every decision."""
 
 
 def stamp(found: os.stat_result) -> tuple[int, ...]:
@@ -35,7 +38,8 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
 
     Refused with the line: what isn't YAML, isn't a mapping of texts, names a rule twice, is no rule, is empty (which
     would allow everyone), asks over the network, names a call's rule or something of the target that there isn't, or
-    refers to a rule that there isn't or to itself. Raises ``SettingsError``.
+    refers to a rule that there isn't or to itself; and what is nested too deeply.
+    Raises ``SettingsError``.
     """
     try:
         with path.open("rb") as file:
@@ -48,6 +52,8 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
         raise SettingsError(f"the policy file {path} is larger than {_LARGEST} bytes")
     try:
         node = yaml.compose(content, Loader=yaml.SafeLoader)
+    except RecursionError:
+        raise _fault(path, 1, "it is nested too deeply") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise _fault(path, 1 if mark is None else mark.line + 1, "it isn't YAML") from None
@@ -88,8 +94,11 @@ def _checked(path: Path, node: yaml.Node | None, defaults: Mapping[str, str]) ->
         for other in named(text):
             if other not in everything:
                 raise _fault(path, lines[name], f"rule {name!r} refers to {other!r}, which there isn't")
-        if name in _reached(everything, name):
+        reached = _reached(everything, name)
+        if name in reached:
             raise _fault(path, lines[name], f"rule {name!r} refers to itself")
+        if len(reached) > _DEEPEST:
+            raise _fault(path, lines[name], f"rule {name!r} leads to more than {_DEEPEST} others")
     return found
 
 
@@ -98,15 +107,28 @@ def _fault_of(name: str, text: str, defaults: Mapping[str, str]) -> str | None:
         return f"no call needs a rule {name!r}; a rule of your own has no colon in its name"
     if not text.strip():
         return f"rule {name!r} is empty; write @ to allow everyone, ! to allow no one"
-    if _REMOTE.search(text):
-        return f"rule {name!r} would ask over the network"
-    strange = [one for one in _TARGET.findall(text) if one != "own"]
-    if strange:
-        return f"rule {name!r} compares with {strange[0]!r}; of the tenant only %(own)s is known"
+    fault = _fault_of_text(text)
+    if fault is not None:
+        return f"rule {name!r} {fault}"
     # oslo.policy takes what it can't read for "deny" and says so in its log alone.
     logging.getLogger("oslo_policy").setLevel(logging.CRITICAL)
     if str(policy.Rules.from_dict({"rule": text})["rule"]).count("!") != text.count("!"):
         return f"rule {name!r} can't be read: {text[:80]!r}"
+    return None
+
+
+def _fault_of_text(text: str) -> str | None:
+    """Return what makes a rule fail or go astray when it is asked, long after the start."""
+    if _REMOTE.search(text):
+        return "would ask over the network"
+    strange = [one for one in _TARGET.findall(text) if one != "own"]
+    if strange:
+        return f"compares with {strange[0]!r}; of the tenant only %(own)s is known"
+    rest = _FILLED.sub("", text)
+    if "%" in rest:
+        return "has a % that is neither %(own)s nor %%"
+    if rest.count("(") > _DEEPEST:
+        return f"has more than {_DEEPEST} parentheses; give parts of it names of their own"
     return None
 
 

@@ -104,6 +104,12 @@ def test_a_rule_by_way_of_others_asks_for_own(tmp_path: Path) -> None:
         ('"x": "@"\n"x": "!"\n', 2, "stands twice, first in line 1"),
         ('"x": "@"\n"admin:get": "https://elsewhere/"\n', 2, "over the network"),
         ('"admin:get": "project_id:%(tenant_id)s"\n', 1, "'tenant_id'"),
+        ('"admin:get": "role:100%"\n', 1, "a % that is neither"),
+        ('"admin:get": "role:%d"\n', 1, "a % that is neither"),
+        ('"admin:get": "role:%(own)d"\n', 1, "a % that is neither"),
+        ("[" * 50_000, 1, "nested too deeply"),
+        (f'"admin:get": "{"(role:a or " * 3000}role:x{")" * 3000}"\n', 1, "more than 50 parentheses"),
+        ("".join(f'r{one}: "rule:r{one + 1}"\n' for one in range(5000)) + 'r5000: "@"\n', 1, "more than 50 others"),
     ],
 )
 def test_slips_are_refused_with_the_line(tmp_path: Path, text: str, line: int, what: str) -> None:
