@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from configdb_sync.configdb import changes
+from configdb_sync.configdb import changes, urls
 from configdb_sync.configdb.faults import ConflictError, PreconditionError, RefusedError
 from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import MissingError, ProductError, SettingsError, UnavailableError
@@ -32,7 +32,10 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     if text is None:
         return None
     try:
-        return changes.parse_levels([text] if text else [], lambda name: name)
+        levels = changes.parse_levels([text] if text else [], lambda name: name)
+        # What can stand in no address of ConfigDB is the request's fault, not ConfigDB's.
+        urls.level_path(levels)
+        return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None
 
