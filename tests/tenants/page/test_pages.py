@@ -156,6 +156,19 @@ def test_any_other_cookie_is_nobodys(shown: Shown, cookie: str) -> None:
         assert bare(shown.admin).get("/status", f"Cookie: {name}={cookie}").status == 303
 
 
+@pytest.mark.parametrize("other", ["a[]=1", "x=b\xe4r", "[", '"', "=;=", "y", "configdb-sync-adminx=1"])
+def test_other_services_cookies_stand_in_nobodys_way(shown: Shown, other: str) -> None:
+    mine = cookie_of(sign_in(shown.admin, token=shown.admin.token))
+    assert bare(shown.admin).get("/status", mine.replace("Cookie: ", f"Cookie: {other}; ")).status == 200
+    assert bare(shown.admin).get("/status", f"{mine}; {other}").status == 200
+
+
+def test_no_escape_in_a_cookie_is_undone(shown: Shown) -> None:
+    name, _, value = cookie_of(sign_in(shown.admin, token=shown.admin.token)).partition("=")
+    assert bare(shown.admin).get("/status", f'{name}="{value}"').status == 303
+    assert bare(shown.admin).get("/status", rf'{name}="\012{value}"').status == 303
+
+
 def test_signing_out_takes_the_cookie_away(shown: Shown) -> None:
     api = bare(shown.admin)
     reply = api.post("/status/sign-out")
@@ -166,7 +179,13 @@ def test_signing_out_takes_the_cookie_away(shown: Shown) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"],
+    [
+        "Origin: https://evil.example",
+        "Origin: null",
+        "Origin: http://[",
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+    ],
 )
 def test_no_other_site_signs_anyone_in_or_out(shown: Shown, header: str) -> None:
     assert sign_in(shown.admin, header, token=shown.admin.token).status == 403
