@@ -7,7 +7,6 @@ import json
 import operator
 import os
 import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import requests
 from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from tests.peers import postgresql, tuning_box
+from tests.support.ports import free_port
 
 NODES = 10
 MANY = 1000
@@ -153,9 +153,7 @@ def theirs(url: str, folder: Path) -> Iterator[Peer]:
         subprocess.run(command, check=True, timeout=120, env=environ)
     (folder / "launcher.py").write_text(LAUNCHER.format(url=url))
     subprocess.run([python, "-W", "ignore", "launcher.py", "create"], check=True, cwd=folder, env=environ, timeout=60)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = ["-w", "2", "-b", f"127.0.0.1:{port}", "--log-level", "error", "--no-control-socket"]
     server: list[str | Path] = [python, "-W", "ignore", "-m", "gunicorn", *options, "launcher:app"]
     process = subprocess.Popen(server, cwd=folder, env=environ)

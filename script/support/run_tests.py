@@ -24,10 +24,9 @@ def main() -> None:
     set_path(peers.obtain(ROOT / ".cache", (*peers.PEERS, *peers.PACKAGING, *master)))
     bus.obtain(ROOT / ".cache")
     sys.stdout.flush()
-    # On a loaded CI machine one late process must not hide thousands of answers. What passes only when run again is
-    # listed as RERUN: a fault of the test, to be mended. By hand there is no second try.
-    again = ["--reruns", "1", "-rR"] if os.environ.get("CI") else []
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *again, *sys.argv[1:]])
+    # A worker for each core; a file's tests stay with one, which starts the peers that they share. `-n 0` for none.
+    workers = ["-n", "auto", "--dist", "loadfile"]
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *workers, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.certificates import Authority, make_authority
-from tests.lab.processes import PATH, Program, free_ports, listens
+from tests.lab.processes import PATH, Program, listens
+from tests.support.ports import free_port
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 ACCOUNT = "rabbitmq"
@@ -63,7 +64,7 @@ def make_broker(folder: Path, password: str) -> Broker:
     """Make a broker in ``folder`` (which all users can enter); it doesn't run yet."""
     for name in ("data", "log"):
         (folder / name).mkdir(parents=True)
-    amqp, stomp, tls, epmd, distribution = free_ports(5)
+    amqp, stomp, tls, epmd, distribution = (free_port() for _ in range(5))
     authority = make_authority(folder, "ca")
     certificate, key = authority.sign("broker", "DNS:localhost", "IP:127.0.0.1")
     (folder / "rabbitmq.conf").write_text(

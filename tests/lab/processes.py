@@ -88,15 +88,6 @@ class Program:
         raise RuntimeError(f"{what} didn't come up: {tail}")
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody has now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 def listens(port: int) -> bool:
     """Tell whether something listens on a port of loopback."""
     with socket.socket() as probe:

@@ -13,7 +13,6 @@ import functools
 import getpass
 import os
 import shutil
-import socket
 import sqlite3
 import ssl
 import subprocess
@@ -211,9 +210,10 @@ def _serving(
     server: str = __file__,
 ) -> Iterator[Keystone]:
     config = _configured(folder, name, expiration=expiration, cache=cache)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    # Late: as a script, by another environment's Python, this module finds none of the project.
+    from tests.support.ports import free_port
+
+    port = free_port()
     url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}/v3"
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OS_"))}
     environ |= {"OS_KEYSTONE_CONFIG_DIR": str(folder), "OS_KEYSTONE_CONFIG_FILES": str(config)}

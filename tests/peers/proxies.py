@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.certificates import make_authority
+from tests.support.ports import free_port
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/tenants.md"
 START = 30.0
@@ -42,13 +43,6 @@ def settings(kind: str) -> str:
     found = re.search(rf"```{kind}\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert found, f"the document has no settings for {kind}"
     return found[1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

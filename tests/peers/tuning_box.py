@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -66,9 +65,10 @@ def python() -> Path:
 @contextlib.contextmanager
 def running(database_url: str, prefix: str = "") -> Iterator[str]:
     """Yield the address of a running server on this database (SQLAlchemy 1.3 URL), below ``prefix``."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    # Late: as a script, by another environment's Python, this module finds none of the project.
+    from tests.support.ports import free_port
+
+    port = free_port()
     command = [str(python()), "-P", "-W", "ignore", __file__, database_url, str(port), prefix]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would stop it when full

@@ -31,7 +31,7 @@ from tests.nodes.trees import ASTUTE, make_node
 from tests.support.product import Product
 
 ENVIRONMENT = 5
-SLOW = 5.0
+SLOW = 10.0
 """Seconds that a node has: enough for those that answer on a machine with much else to do."""
 SOON = 6 * SLOW
 """Nobody waits for the silent ones one after the other."""
@@ -75,13 +75,13 @@ def errors(items: Sequence[NodeRead | NodeError]) -> dict[str, str]:
 
 
 WRONG = {
-    "silent": "doesn't answer: no reply within 5 s",
-    "mute": "doesn't answer: no reply within 5 s",
-    "delay:30": "doesn't answer: no reply within 5 s",
-    "wrong-hash": "doesn't answer: no reply that counts within 5 s",
-    "wrong-request": "doesn't answer: no reply within 5 s",
-    "foreign:2": "doesn't answer: no reply within 5 s",
-    "foreign:99": "doesn't answer: no reply within 5 s",
+    "silent": "doesn't answer: no reply within 10 s",
+    "mute": "doesn't answer: no reply within 10 s",
+    "delay:30": "doesn't answer: no reply within 10 s",
+    "wrong-hash": "doesn't answer: no reply that counts within 10 s",
+    "wrong-request": "doesn't answer: no reply within 10 s",
+    "foreign:2": "doesn't answer: no reply within 10 s",
+    "foreign:99": "doesn't answer: no reply within 10 s",
     "code:1": "its agent failed: simulated failure 1 (code 1)",
     "code:4": "its agent failed: simulated failure 4 (code 4)",
     "code:5": "its agent failed: simulated failure 5 (code 5)",
@@ -89,7 +89,7 @@ WRONG = {
     "exit:124": "its settings files can't be read: its command took too long and was ended",
     "binary": "its settings files can't be read: what it printed is not base64",
     "oversize:3000000": "its settings files can't be read: what it printed is not compressed as it should be",
-    "oversize:20000000": "doesn't answer: no reply that counts within 5 s; in its name came a message of 20",
+    "oversize:20000000": "doesn't answer: no reply that counts within 10 s; in its name came a message of 20",
 }
 
 
