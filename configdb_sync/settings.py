@@ -220,7 +220,8 @@ def _flags(flags: Mapping[str, Any]) -> Layer:
     for name, value in flags.items():
         # What an unset variable of a shell leaves isn't what its author means.
         if isinstance(value, str) and values.is_empty(value):
-            raise SettingsError(f"--{name.replace('_', '-')} is empty", way_out="give a value, or leave the flag out")
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
     return Layer("flags", flags)
 
 
