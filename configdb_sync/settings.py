@@ -47,7 +47,7 @@ LOGIN = frozenset(
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
 """A place that names the Keystone gives the whole login; places before it may only change single values of it."""
-_OTHERS = frozenset(
+OTHER_VARIABLES = frozenset(
     {
         *("SETTINGS", "FAILPOINT", "PYTHON", "PYTHONS", "RUNTIME", "RUNTIME_GLIBC", "RUNTIME_SHA256"),
         *("CACHE", "PACKAGES", "FIXTURES", "TEST_SHELL", "CONTRACT_URL"),
@@ -182,7 +182,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 """How each setting is read (``setting_values``)."""
 
 
-_VARIABLES = frozenset(name.upper() for name in READERS) | _OTHERS
+_VARIABLES = frozenset(name.upper() for name in READERS) | OTHER_VARIABLES
 
 
 def read_settings(
@@ -310,9 +310,26 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
+def _check_once(path: Path, node: yaml.Node | None) -> None:
+    """Raise ``SettingsError`` for a name that stands twice: one of both values would be passed by (R7)."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen = set()
+    for key, value in node.value:
+        if isinstance(key.value, str) and key.value in seen:
+            raise SettingsError(
+                f"the settings file {path} has {str(key.value)[:60]} twice, at line {key.start_mark.line + 1}",
+                way_out="take one of them out",
+            )
+        seen.add(key.value if isinstance(key.value, str) else id(key))
+        _check_once(path, value)
+
+
 def _file(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(read_closed(path, "the settings file"))
+        content = read_closed(path, "the settings file")
+        found = yaml.safe_load(content)
+        _check_once(path, yaml.compose(content, Loader=yaml.SafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
