@@ -155,7 +155,7 @@ def test_every_variable_of_the_project_is_known() -> None:
 
 def test_an_unknown_setting_is_named_with_what_is_meant(file: Path) -> None:
     file.write_text("data_source: [nova]\n")
-    with pytest.raises(SettingsError, match="unknown setting 'data_source'.*is data_sources"):
+    with pytest.raises(SettingsError, match=r"unknown setting 'data_source'.*is data_sources"):
         read_settings({}, {}, file)
 
 

@@ -1,4 +1,4 @@
-"""F3: a field's pattern lets the same values through in the Fuel UI (JavaScript) and in Nailgun (a search in Python)."""
+"""F3: a field's pattern lets the same values through in the Fuel UI (JavaScript) and in Nailgun (Python)."""
 
 from __future__ import annotations
 
