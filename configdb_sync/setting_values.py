@@ -93,7 +93,7 @@ def address(value: Any) -> str:
     except ValueError:
         raise ValueError(_ADDRESS) from None
     if "@" in parts.netloc:
-        raise ValueError("give the address without credentials; they have settings of their own")
+        raise ValueError(f"{_ADDRESS}, without credentials: they have settings of their own")
     odd = not found.isascii() or set(found) & set(' "<>\\^`{|}')
     if odd or parts.scheme not in {"http", "https"} or not host or "?" in found or "#" in found:
         raise ValueError(f"{_ADDRESS}, without ? and #")
