@@ -7,25 +7,33 @@ Keystone is made of the same places and held as keystoneauth's own ``OS_*`` vari
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+import ssl
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
+from configdb_sync import setting_values as values
 from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
-from configdb_sync.jsonvalues import is_unicode
+from configdb_sync.setting_values import Levels
 
 DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
 ENVIRON_PREFIX = "CONFIGDB_SYNC_"
 
+DEFAULT_WRITABLE = (
+    "/etc/hiera",
+    "/etc/astute.yaml",
+    f"{values.CLUSTERS}/{values.ENV}",
+    f"/etc/{values.ROLE}.yaml",
+)
+"""What Fuel writes on nodes: ``writable`` unless it is set."""
+
 FAILURES = ("deploying", "ready", "configdb", "post")
 """What ``failure_policy`` may name: the failures that stop a deployment (``sync.stage``)."""
-
-Levels = tuple[tuple[str, str], ...]
 
 LOGIN = frozenset(
     {
@@ -39,6 +47,13 @@ LOGIN = frozenset(
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
 """A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+OTHER_VARIABLES = frozenset(
+    {
+        *("SETTINGS", "FAILPOINT", "PYTHON", "PYTHONS", "RUNTIME", "RUNTIME_GLIBC", "RUNTIME_SHA256"),
+        *("CACHE", "PACKAGES", "FIXTURES", "TEST_SHELL", "CONTRACT_URL"),
+    }
+)
+"""Variables that are no settings, without the prefix: of the launcher, the build and the tests."""
 _USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 _MORE = ("login", "services")
@@ -74,6 +89,7 @@ class Settings:
     tenant: str = "admin"
     levels: Levels = (("nodes", "%{uid}"),)
     data_sources: tuple[str, ...] = ()
+    writable: tuple[str, ...] = DEFAULT_WRITABLE
     parallel: int = 4
     unsafe_share: float = 0.5
     wait: float = 240.0
@@ -98,122 +114,75 @@ class Settings:
         """Whether the login says as whom; the plugin alone always names Keystone."""
         return not _USERS.isdisjoint(self.login)
 
+    def file(self, name: str) -> Path | None:
+        """Return the file that a setting names, None if it names none; ``SettingsError`` if it isn't there."""
+        found: Path | None = getattr(self, name)
+        if found is not None and self.origins[name] != "default" and not found.is_file():
+            raise SettingsError(
+                f"{self.origins[name]}: {name} names {found}, which is no file", way_out="give the path of a file"
+            )
+        return found
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("give a text")
-    return value
+    def authorities(self, name: str) -> Path | None:
+        """Return the file of certificates that a setting names. Raises as ``file``, and if it holds none."""
+        return _authorities(self.origins[name], name, self.file(name))
 
-
-def _address(value: Any) -> str:
-    text = _text(value).rstrip("/")
-    parts = urlsplit(text)
-    odd = not text.isascii() or not text.isprintable() or set(text) & set(' "<>\\^`{|}')
-    if (
-        odd
-        or parts.scheme not in {"http", "https"}
-        or not parts.hostname
-        or parts.query
-        or parts.fragment
-        or "@" in text
-    ):
-        raise ValueError("give an address like https://10.20.0.2:8083")
-    return text
-
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise ValueError("give true or false")
+    def checked_login(self) -> Mapping[str, str]:
+        """Return ``login``; ``SettingsError`` if a file that it names isn't there."""
+        for name in ("OS_CACERT", "OS_CLIENT_CONFIG_FILE"):
+            path, origin = self.login.get(name), self.login_origins.get(name, "")
+            if path is not None and not Path(path).is_file():
+                raise SettingsError(
+                    f"{origin}: {name} names {path}, which is no file", way_out="give the path of a file"
+                )
+            if path is not None and name == "OS_CACERT":
+                _authorities(origin, name, Path(path))
+        return self.login
 
 
-def _whole(low: int, high: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-        if type(number) is not int or not low <= number <= high:
-            raise ValueError(f"give a whole number from {low} to {high}")
-        return number
-
-    return read
-
-
-def _number(low: float, high: float) -> Callable[[Any], float]:
-    def read(value: Any) -> float:
+def _authorities(origin: str, name: str, path: Path | None) -> Path | None:
+    if path is not None:
         try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = low - 1
-        if isinstance(value, bool) or not low <= number <= high:
-            raise ValueError(f"give a number from {low:g} to {high:g}")
-        return number
-
-    return read
-
-
-def _tenant(value: Any) -> str:
-    text = _text(value)
-    if len(text) > 255 or "/" in text or "\0" in text or not is_unicode(text):
-        raise ValueError("give 1 to 255 characters without a slash")
-    return text
-
-
-def _levels(value: Any) -> Levels:
-    items = [part.partition("=") for part in value.split(",")] if isinstance(value, str) else []
-    if isinstance(value, Mapping):
-        items = [(str(name), "=", str(template)) for name, template in value.items()]
-    levels = tuple((name.strip(), template.strip()) for name, _, template in items)
-    names = [name for name, _ in levels]
-    if not levels or not all(name and template for name, template in levels) or len(set(names)) < len(names):
-        raise ValueError("give the levels outermost first: cluster=%{deployment_id},nodes=%{uid}")
-    return levels
-
-
-def _list(value: Any) -> tuple[str, ...]:
-    items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) and item for item in items):
-        raise ValueError("give a list of data sources")
-    return tuple(items)
-
-
-def _policy(value: Any) -> tuple[str, ...]:
-    names = _list(value)
-    if names == ("none",):
-        return ()
-    if not names or not set(names) <= set(FAILURES):
-        raise ValueError(f"give a list of {', '.join(FAILURES)}, or none")
-    return names
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        except OSError as error:
+            raise SettingsError(
+                f"{origin}: {name} names {path}, which can't be used: {error.strerror or type(error).__name__}",
+                way_out="give a file of certificates in PEM form",
+            ) from None
+    return path
 
 
 READERS: Mapping[str, Callable[[Any], Any]] = {
-    "configdb": _text,
-    "configdb_database": _text,
-    "configdb_token_file": lambda value: Path(_text(str(value))),
-    "configdb_ca": lambda value: Path(_text(str(value))),
-    "configdb_insecure": _flag,
-    "database": _text,
-    "state": _text,
-    "tenant": _tenant,
-    "levels": _levels,
-    "data_sources": _list,
-    "parallel": _whole(1, 64),
-    "unsafe_share": _number(0, 1),
-    "wait": _number(0, 86400),
-    "nailgun": _text,
-    "nailgun_ca": lambda value: Path(_text(str(value))),
-    "page_url": _address,
-    "mco_config": lambda value: Path(_text(str(value))),
-    "mco_timeout": _number(0.1, 86400),
-    "mco_connect_limit": _number(0.1, 3600),
-    "mco_attempts": _whole(1, 100),
-    "time_limit": _number(1, 86400),
-    "failure_policy": _policy,
-    "keep_runs": _whole(1, 100000),
-    "keep_versions": _whole(1, 100000),
+    "configdb": values.configdb,
+    "configdb_database": values.text,
+    "configdb_token_file": values.path,
+    "configdb_ca": values.path,
+    "configdb_insecure": values.flag,
+    "database": values.text,
+    "state": values.text,
+    "tenant": values.tenant,
+    "levels": values.levels,
+    "data_sources": values.names,
+    "writable": values.places,
+    "parallel": values.whole(1, 64),
+    "unsafe_share": values.number(0, 1),
+    "wait": values.number(0, 86400),
+    "nailgun": values.address,
+    "nailgun_ca": values.path,
+    "page_url": values.address,
+    "mco_config": values.path,
+    "mco_timeout": values.number(0.1, 86400),
+    "mco_connect_limit": values.number(0.1, 3600),
+    "mco_attempts": values.whole(1, 100),
+    "time_limit": values.number(1, 86400),
+    "failure_policy": values.choices(FAILURES),
+    "keep_runs": values.whole(1, 100000),
+    "keep_versions": values.whole(1, 100000),
 }
-"""How each setting is read; a reader raises ValueError with what it wants instead."""
+"""How each setting is read (``setting_values``)."""
+
+
+_VARIABLES = frozenset(name.upper() for name in READERS) | OTHER_VARIABLES
 
 
 def read_settings(
@@ -224,33 +193,61 @@ def read_settings(
 ) -> Settings:
     """Return the settings.
 
-    ``flags``: by field name, None where the flag wasn't given. ``file``: named by the user; else the default one
+    ``flags``: by field name, None where the flag wasn't given. A flag that is empty is refused; elsewhere what is empty
+    counts as not given. ``file``: named by the user; else the default one
     where it exists. ``layers``: what comes after the file, the most important first. Raises ``SettingsError`` that
-    names the setting, its place and what it takes.
+    names the setting, its place and what it takes, and for an unknown
+    ``CONFIGDB_SYNC_...`` variable.
     """
-    variables = Layer(
-        "environment",
-        {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") or None for name in READERS},
-        {name: value for name, value in environ.items() if name.startswith("OS_") and value},
-    )
     own, services = _from_file(file)
-    places = (Layer("flags", flags), variables, *own, *layers)
-    values: dict[str, Any] = {}
+    places = (_flags(flags), _variables(environ), *own, *layers)
+    found: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, reader in READERS.items():
         origins[name] = "default"
         for layer in places:
             value = layer.values.get(name)
-            if value is None or value == ():
+            if values.is_empty(value) or value == ():
                 continue
             origins[name] = _place(layer, name)
-            try:
-                values[name] = reader(value)
-            except ValueError as error:
-                raise SettingsError(f"{origins[name]}: {name} is {_cut(value)}", way_out=str(error)) from None
+            found[name] = values.checked(origins[name], name, value, reader)
             break
     login, login_origins = _login(places)
-    return Settings(**values, origins=origins, login=login, login_origins=login_origins, services=services)
+    return Settings(**found, origins=origins, login=login, login_origins=login_origins, services=services)
+
+
+def _flags(flags: Mapping[str, Any]) -> Layer:
+    for name, value in flags.items():
+        # What an unset variable of a shell leaves isn't what its author means.
+        if isinstance(value, str) and values.is_empty(value):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
+    return Layer("flags", flags)
+
+
+def _variables(environ: Mapping[str, str]) -> Layer:
+    for name in environ:
+        known = name.removeprefix(ENVIRON_PREFIX)
+        if known != name and known not in _VARIABLES:
+            raise SettingsError(
+                f"the variable {name[:80]!r} is none of the product's",
+                way_out=_meant(known, _VARIABLES, ENVIRON_PREFIX),
+            )
+    login = {
+        name: values.checked("environment", name, value, values.login(name[3:].lower()))
+        if name[3:].lower() in LOGIN
+        else value
+        for name, value in environ.items()
+        if name.startswith("OS_") and not values.is_empty(value)
+    }
+    return Layer("environment", {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}, login)
+
+
+def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    meant = " or ".join(f"{prefix}{one}" for one in close)
+    listed = ", ".join(f"{prefix}{one}" for one in sorted(known))
+    return f"is {meant} meant? known are: {listed}" if meant else f"known are: {listed}"
 
 
 def _place(layer: Layer, name: str) -> str:
@@ -278,43 +275,61 @@ def _from_file(named: Path | None) -> tuple[tuple[Layer, ...], Mapping[str, Mapp
         return (), {}
     found = _file(path)
     services = _services(path, found.pop("services", None))
-    login = found.pop("login", None) or {}
-    if not isinstance(login, dict) or not all(name in LOGIN and _is_plain(value) for name, value in login.items()):
+    login = found.pop("login", None)
+    login = {} if login is None else login
+    if not isinstance(login, dict) or not all(name in LOGIN for name in login):
         raise SettingsError(
             f"the settings file {path}: login isn't as it must be",
             way_out=f"it holds one value each for some of {', '.join(sorted(LOGIN))}",
         )
-    variables = {f"OS_{name.upper()}": str(value) for name, value in login.items() if value not in {None, ""}}
+    variables = {
+        f"OS_{name.upper()}": values.checked(f"the settings file {path}", f"login.{name}", value, values.login(name))
+        for name, value in login.items()
+        if not values.is_empty(value)
+    }
     return (Layer(str(path), found, variables),), services
 
 
 def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:
-    found = found or {}
+    found = {} if found is None else found
     if not isinstance(found, dict) or not all(name in SERVICES for name in found):
         raise SettingsError(
             f"the settings file {path}: services isn't as it must be",
             way_out=f"it holds the options of {' and '.join(SERVICES)}, below their names",
         )
-    for name, options in found.items():
-        if not isinstance(options or {}, dict) or not all(map(_is_plain, (options or {}).values())):
+    options_of = {name: {} if options is None else options for name, options in found.items()}
+    for name, options in options_of.items():
+        if not isinstance(options, dict) or not all(map(_is_plain, options.values())):
             raise SettingsError(
                 f"the settings file {path}: services.{name} isn't as it must be", way_out="write `option: value` lines"
             )
-    return {name: options or {} for name, options in found.items()}
+    return options_of
 
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
-def _cut(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _check_once(path: Path, node: yaml.Node | None) -> None:
+    """Raise ``SettingsError`` for a name that stands twice: one of both values would be passed by (R7)."""
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen = set()
+    for key, value in node.value:
+        if isinstance(key.value, str) and key.value in seen:
+            raise SettingsError(
+                f"the settings file {path} has {str(key.value)[:60]} twice, at line {key.start_mark.line + 1}",
+                way_out="take one of them out",
+            )
+        seen.add(key.value if isinstance(key.value, str) else id(key))
+        _check_once(path, value)
 
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(read_closed(path, "the settings file"))
+        content = read_closed(path, "the settings file")
+        found = yaml.safe_load(content)
+        _check_once(path, yaml.compose(content, Loader=yaml.SafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
@@ -329,8 +344,8 @@ def _file(path: Path) -> dict[str, Any]:
     for name in found:
         if name not in READERS and name not in _MORE:
             raise SettingsError(
-                f"the settings file {path} has an unknown setting {_cut(name)}",
-                way_out=f"known are: {', '.join(sorted({*READERS, *_MORE}))}",
+                f"the settings file {path} has an unknown setting {str(name)[:60]!r}",
+                way_out=_meant(str(name), {*READERS, *_MORE}),
             )
     return found
 

@@ -16,7 +16,7 @@ DOCUMENTS = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "READ
 
 
 def rows(heading: str) -> list[list[str]]:
-    section = re.split(r"^## ", TEXT.split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
+    section = re.split(r"^###? ", TEXT.split(f"\n## {heading}\n")[1], flags=re.MULTILINE)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import READERS, Layer, read_settings
+from configdb_sync.settings import OTHER_VARIABLES, READERS, Layer, read_settings
 
 
 @pytest.fixture
@@ -114,9 +115,80 @@ def test_who_names_the_keystone_gives_the_whole_login(file: Path) -> None:
     assert part.login == {"OS_AUTH_URL": "http://file:5000", "OS_USERNAME": "you"}
 
 
-@pytest.mark.parametrize("text", ["login: CANARY", "login: {passwort: CANARY}", "login: {password: [CANARY]}"])
+@pytest.mark.parametrize("text", ["login: CANARY", "login: {passwort: CANARY}", "login: [CANARY]"])
 def test_a_wrong_login_is_refused_without_its_content(file: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(SettingsError, match=r"login isn't as it must be.*password") as caught:
         read_settings({}, {}, file)
     assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("CONFIGDB_SYNC_TENNANT", "CONFIGDB_SYNC_TENANT"),
+        ("CONFIGDB_SYNC_DATASOURCES", "CONFIGDB_SYNC_DATA_SOURCES"),
+        ("CONFIGDB_SYNC_SETTING", "CONFIGDB_SYNC_SETTINGS"),
+    ],
+)
+def test_a_mistyped_variable_is_named_with_what_is_meant(variable: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{variable}'.*is {meant}[ a-zA-Z_]* meant\?") as caught:
+        read_settings({}, {variable: "CANARY"})
+    assert "CANARY" not in str(caught.value)
+
+
+def test_a_variable_of_another_product_is_none_of_ours() -> None:
+    assert read_settings({}, {"CONFIGDB_SYNCER": "x", "OS_IMAGE_API_VERSION": "2", "configdb_sync_x": "y"}).origins
+
+
+def test_every_variable_of_the_project_is_known() -> None:
+    root = Path(__file__).resolve().parents[1]
+    folders = ("configdb_sync", "deployment_scripts", "docs", "script", "services", "tests", "benchmarks", ".ci")
+    files = [path for folder in folders for path in (root / folder).rglob("*") if path.is_file()]
+    files += [path for path in root.iterdir() if path.is_file()]
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in files if path != Path(__file__)]
+    used = {name for text in texts for name in re.findall(r"CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
+    assert len(used) > 30
+    read_settings({}, dict.fromkeys(used & {f"CONFIGDB_SYNC_{name}" for name in OTHER_VARIABLES}, "x"))
+    assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, READERS)}}
+
+
+def test_an_unknown_setting_is_named_with_what_is_meant(file: Path) -> None:
+    file.write_text("data_source: [nova]\n")
+    with pytest.raises(SettingsError, match=r"unknown setting 'data_source'.*is data_sources"):
+        read_settings({}, {}, file)
+
+
+@pytest.mark.parametrize(
+    "text", ["tenant: a\nparallel: 2\ntenant: b\n", "login:\n  username: a\n  username: b\n", '"tenant": a\ntenant: b']
+)
+def test_a_setting_that_stands_twice_is_refused(file: Path, text: str) -> None:
+    """R7: the last one was taken without a word."""
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=r"has (tenant|username) twice, at line [234]"):
+        read_settings({}, {}, file)
+
+
+@pytest.mark.parametrize("name", ["configdb_ca", "nailgun_ca"])
+def test_a_file_of_authorities_must_be_there_and_be_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "ca.pem"
+    found = read_settings({name: str(path)}, {})
+    with pytest.raises(SettingsError, match=rf"--{name.replace('_', '-')}: {name} names {path}, which is no file"):
+        found.authorities(name)
+    path.write_text("CANARY")
+    with pytest.raises(SettingsError, match=rf"{name} names {path}, which can't be used.*PEM") as caught:
+        found.authorities(name)
+    assert "CANARY" not in str(caught.value)
+    assert read_settings({}, {}).authorities(name) is None
+
+
+@pytest.mark.parametrize("name", ["OS_CACERT", "OS_CLIENT_CONFIG_FILE"])
+def test_a_file_that_the_login_names_must_be_there(tmp_path: Path, file: Path, name: str) -> None:
+    file.write_text(f"login: {{{name[3:].lower()}: {tmp_path}/none, auth_url: 'http://k:5000'}}")
+    for found, place in (
+        (read_settings({}, {name: f"{tmp_path}/none"}), "environment"),
+        (read_settings({}, {}, file), str(file)),
+        (read_settings({}, {}, None, [Layer("ui", {}, {name: f"{tmp_path}/none"})]), "ui"),
+    ):
+        with pytest.raises(SettingsError, match=rf"{place}: {name} names {tmp_path}/none, which is no file"):
+            found.checked_login()

@@ -6,6 +6,8 @@ import os
 import re
 import socket
 
+from configdb_sync.errors import SettingsError
+from configdb_sync.mcollective import sockets
 from configdb_sync.mcollective.config import read_config
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import Bounds, BusSettings
@@ -18,8 +20,22 @@ def open_bus(settings: Settings) -> BusRpc:
 
 
 def bus_settings(settings: Settings) -> BusSettings:
-    """Return what MCollective's settings and ours say of the bus. Raises ``SettingsError``."""
+    """Return what MCollective's settings and ours say of the bus.
+
+    Raises ``SettingsError``, also for files of TLS that can't be used: trying again helps none of them.
+    """
+    settings.file("mco_config")
     bounds = Bounds(connect=settings.mco_connect_limit, attempts=settings.mco_attempts)
     # Letters that an identity can't have don't matter: the settings on a Fuel master name it.
     identity = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:200] or "localhost"
-    return read_config(settings.mco_config, os.environ, identity=identity, uid=os.getuid(), bounds=bounds)
+    found = read_config(settings.mco_config, os.environ, identity=identity, uid=os.getuid(), bounds=bounds)
+    for number, host in enumerate(found.hosts, 1):
+        try:
+            if host.tls is not None:
+                sockets.context(host.tls)
+        except OSError as error:
+            raise SettingsError(
+                f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",
+                way_out="mend the file that it names, or the setting",
+            ) from None
+    return found

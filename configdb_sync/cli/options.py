@@ -17,7 +17,7 @@ import click
 import configdb_sync
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.connect import connect
+from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
 from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.errors import ProductError, SettingsError
@@ -75,6 +75,12 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "data_sources": click.option(
         "--data-sources", metavar="LIST", help="Data sources that add to the default list; -NAME takes one out."
+    ),
+    "writable": click.option(
+        "--writable",
+        metavar="LIST",
+        help="Files on nodes that may be written: absolute paths, at or below each (default: /etc/hiera,"
+        " /etc/astute.yaml, /etc/fuel/cluster/<env>, and /etc/<role>.yaml where /etc/astute.yaml links to it).",
     ),
     "parallel": click.option("--parallel", metavar="N", help="Nodes worked on at once (default: 4)."),
     "unsafe_share": click.option(
@@ -136,7 +142,7 @@ CONNECTION = (
 NAILGUN = ("nailgun", "nailgun_ca")
 BUS = ("mco_config", "mco_timeout", "mco_connect_limit", "mco_attempts")
 SYNC = ("wait", "time_limit", "failure_policy", "keep_runs", "page_url")
-RUN = (*CONNECTION, "tenant", "levels", "data_sources", "parallel", "unsafe_share", *NAILGUN)
+RUN = (*CONNECTION, "tenant", "levels", "data_sources", "writable", "parallel", "unsafe_share", *NAILGUN)
 ALL = tuple(_OPTIONS)
 
 
@@ -174,9 +180,12 @@ class Session:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables that a login to Keystone is read from: this process's, with the settings' login."""
+        """The variables that a login to Keystone is read from: this process's, with the settings' login.
+
+        Raises ``SettingsError`` if a file that the login names isn't there.
+        """
         others = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-        return others | dict(self.settings.login)
+        return others | dict(self.settings.checked_login())
 
     def identity_of(self, environment: int, fqdn: str) -> str:
         """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
@@ -201,9 +210,8 @@ class Session:
         if settings.nailgun is None:
             return None
         limits, policy = (_HASTE, RetryPolicy(attempts=1)) if hasty else (LIMITS, None)
-        return connect_nailgun(
-            settings.nailgun, environ=self.environ, ca_file=settings.nailgun_ca, limits=limits, policy=policy
-        )
+        ca_file = settings.authorities("nailgun_ca")
+        return connect_nailgun(settings.nailgun, environ=self.environ, ca_file=ca_file, limits=limits, policy=policy)
 
     @functools.cached_property
     def versions(self) -> VersionStore:
@@ -223,15 +231,16 @@ class Session:
 
     def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:
         settings = self.settings
+        embedded = settings.configdb == EMBEDDED
         return connect(
             settings.configdb,
-            database_url=self.configdb_database if settings.configdb == "embedded" else None,
-            token_file=settings.configdb_token_file,
+            database_url=self.configdb_database if embedded else None,
+            token_file=None if embedded else settings.file("configdb_token_file"),
             writer=writer,
             workers=settings.parallel,
-            ca_file=settings.configdb_ca,
+            ca_file=None if embedded else settings.authorities("configdb_ca"),
             insecure=settings.configdb_insecure,
-            environ=self.environ,
+            environ=self.environ if settings.configdb == CATALOG else {},
             fallback=self._on_nailgun,
             policy=policy,
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from configdb_sync import setting_values
 from configdb_sync.cli.options import Session
 from configdb_sync.errors import SettingsError
 from configdb_sync.settings import READERS
@@ -54,11 +55,25 @@ def chosen(
             raise SettingsError(
                 f"services.{service} has an unknown option {str(name)[:60]!r}", way_out=f"known: {names}"
             )
+        place, field = "the settings file", f"services.{service}.{name}"
+        fit = setting_values.checked(place, field, value, _fits(known[name].type))
         try:
-            found[name] = known[name].type_cast_value(context, value)
+            found[name] = known[name].type_cast_value(context, fit)
         except click.BadParameter as error:
             raise SettingsError(f"services.{service}.{name} isn't as it must be", way_out=error.message) from None
     return found
+
+
+def _fits(kind: click.ParamType[Any]) -> Callable[[Any], Any]:
+    """Return the reader that keeps from an option what click would make a text or a number of."""
+
+    def read(value: Any) -> Any:
+        if isinstance(kind, click.types.BoolParamType):
+            return setting_values.flag(value)
+        number = isinstance(kind, (click.types.IntParamType, click.types.FloatParamType))
+        return value if number and type(value) in {int, float} else setting_values.text(value)
+
+    return read
 
 
 def is_enabled(service: str, section: Mapping[str, Any]) -> bool:

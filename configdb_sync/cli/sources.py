@@ -59,11 +59,12 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
             nodes: Nodes = MCollectiveNodes(
                 bus,
                 env=options.environment,
+                writable=session.settings.writable,
                 timeout=session.settings.mco_timeout,
                 expected=options.nodes if roster is None else _expected(roster, options.nodes),
             )
         else:
-            nodes = DirectoryNodes(Path(place), env=options.environment)
+            nodes = DirectoryNodes(Path(place), env=options.environment, writable=session.settings.writable)
             nodes.identities()
         if roster is None:
             yield NodeSource(nodes)

@@ -20,6 +20,7 @@ from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import (
     AccessError,
+    ConfigDBError,
     MissingError,
     SettingsError,
     UnavailableError,
@@ -140,14 +141,14 @@ def log_in(
 
     Without an endpoint of type ``config`` in the catalog, ``fallback`` gives the address. Raises ``SettingsError`` for
     settings that are no login, ``AccessError`` if Keystone refuses them, ``UnavailableError`` if it can't be reached,
-    ``MissingError`` if there is no endpoint.
+    ``MissingError`` if there is no endpoint, ``ConfigDBError`` if there are several.
     """
     told = login(environ, limits=limits, ca_file=ca_file, insecure=insecure)
     source = told.tokens()
     source.token()
     region = region or told.cloud.region
     interface = interface or told.cloud.interface
-    endpoint = told.asked(lambda: _endpoint(told.plugin, told.connection, interface, region))
+    endpoint = told.asked(lambda: _endpoint(told.plugin, told.connection, told.where, interface, region))
     if endpoint is not None:
         return Found(endpoint, source, told.verified_by, told.insecure)
     place = f" in region {region}" if region else ""
@@ -163,15 +164,32 @@ def log_in(
 
 
 def _endpoint(
-    plugin: BaseIdentityPlugin, connection: session.Session, interface: str, region: str | None
+    plugin: BaseIdentityPlugin, connection: session.Session, where: str, interface: str, region: str | None
 ) -> str | None:
+    """Return the catalog's address of ConfigDB, None if it has none; ``ConfigDBError`` for several (R7)."""
     try:
-        found = plugin.get_endpoint(
-            connection, service_type=SERVICE_TYPE, interface=interface, region_name=region, skip_discovery=True
-        )
+        catalog = plugin.get_access(connection).service_catalog
+        found = catalog.get_endpoints_data(service_type=SERVICE_TYPE, interface=interface, region_name=region)
     except faults.CatalogException:
         return None
-    return None if found is None else str(found)
+    endpoints = {
+        str(one.url).rstrip("/"): f"{urls.shown(str(one.url))} ({_named(one.service_name, one.region_name)})"
+        for several in found.values()
+        for one in several
+        if one.url
+    }
+    if len(endpoints) > 1:
+        raise ConfigDBError(
+            f"the catalog of Keystone {where} has several {interface} endpoints of type {SERVICE_TYPE}"
+            f"{f' in region {region}' if region else ''}: {', '.join(endpoints.values())}",
+            way_out="choose the region (OS_REGION_NAME, Region in the plugin's settings),"
+            " or give ConfigDB's address (--configdb URL)",
+        )
+    return next(iter(endpoints), None)
+
+
+def _named(service: object, region: object) -> str:
+    return f"service {str(service)[:80]!r}, region {str(region)[:80]!r}"
 
 
 def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from configdb_sync import setting_values
 from configdb_sync.errors import SettingsError
 
 _NOT_AUTH = frozenset(
@@ -47,26 +48,24 @@ def read(environ: Mapping[str, str]) -> Cloud:
     named = environ.get("OS_CLOUD")
     entry = _cloud(named, environ) if named else {}
     given = {name[3:].lower(): value for name, value in environ.items() if name.startswith("OS_") and value != ""}
-    in_file = _mapping(entry.get("auth", {}), f"auth of cloud {named}")
-    auth = {str(name): str(value) for name, value in in_file.items() if value is not None}
+    auth = dict(entry.get("auth", {}))
     auth |= {name: value for name, value in given.items() if name not in _NOT_AUTH}
     if "tenant_name" in auth:
         auth.setdefault("project_name", auth.pop("tenant_name"))
 
     def one(*names: str) -> str | None:
-        return next((str(place[name]) for place in (given, entry) for name in names if place.get(name)), None)
+        return next((place[name] for place in (given, entry) for name in names if place.get(name)), None)
 
     if "auth_url" not in auth:
         raise SettingsError("Keystone's address isn't known", way_out="set OS_AUTH_URL, or OS_CLOUD and a clouds.yaml")
     ca_file = one("cacert")
-    verify = entry.get("verify", True)
     return Cloud(
         auth_type=one("auth_type") or "password",
         auth=auth,
         region=one("region_name"),
         interface=(one("interface", "endpoint_type") or "public").removesuffix("URL"),
         ca_file=Path(ca_file) if ca_file else None,
-        insecure=given.get("insecure", "").lower() in {"1", "true", "yes"} or verify is False,
+        insecure=given.get("insecure", "").lower() in {"1", "true", "yes"} or entry.get("verify") is False,
     )
 
 
@@ -86,11 +85,31 @@ def _cloud(name: str, environ: Mapping[str, str]) -> dict[str, Any]:
             **_mapping(secure.get("auth", {}), f"auth of cloud {name}"),
         }
         entry = {**entry, **secure, "auth": auth}
-    return entry
+    return _checked(f"{path}, cloud {name}", entry)
+
+
+def _checked(place: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is used of a cloud, each value by the rule of all settings; what is empty is left out."""
+    auth = _mapping(entry.get("auth", {}), f"auth of {place}")
+    texts = {
+        name: setting_values.given(place, entry, name, setting_values.login(name))
+        for name in ("auth_type", "region_name", "interface", "endpoint_type", "cacert")
+    }
+    logins = {
+        str(name): setting_values.given(place, {f"auth.{name}": value}, f"auth.{name}", setting_values.login(str(name)))
+        for name, value in auth.items()
+    }
+    return {
+        **texts,
+        "auth": {name: value for name, value in logins.items() if value is not None},
+        "verify": setting_values.given(place, entry, "verify", setting_values.flag),
+    }
 
 
 def _file(environ: Mapping[str, str]) -> Path:
     named = environ.get("OS_CLIENT_CONFIG_FILE")
+    if named and not Path(named).is_file():
+        raise SettingsError(f"OS_CLIENT_CONFIG_FILE names {named}, which is no file", way_out="name a clouds.yaml")
     home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else None)
     places = [
         *([Path(named)] if named else []),

@@ -21,6 +21,8 @@ from configdb_sync.nodes.names import is_plain, natural_key, shown
 from configdb_sync.nodes.reading import open_regular
 from configdb_sync.nodes.survey import as_file, survey
 from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
+from configdb_sync.nodes.writable import BASE, writable_files
+from configdb_sync.settings import DEFAULT_WRITABLE
 
 HIERA = "/etc/hiera"
 FILE_LIMIT = 32 << 20
@@ -30,17 +32,11 @@ _PREFIX = "node-"
 _EXPECTED = "a folder with node-<id>/etc/hiera in it is expected"
 
 
-def default_writable(env: int | None) -> tuple[str, ...]:
-    """Return the paths on a node below (or at) which files may be written, for the environment ``env``."""
-    cluster = () if env is None else (f"/etc/fuel/cluster/{env}",)
-    return (HIERA, "/etc/astute.yaml", *cluster)
-
-
 class DirectoryNodes:
     """The nodes of one environment as trees below ``root`` (``Nodes`` of ``nodes.model``).
 
-    ``env`` is the environment's number, ``writable`` the absolute paths on a node at or below which files
-    may be written (default: ``default_writable``; ``SettingsError`` for a path that isn't absolute).
+    ``env`` is the environment's number, ``writable`` the setting that says which files may be written
+    (``SettingsError`` for what it can't hold).
     ``file_limit`` bytes are read of one file and ``node_limit`` of one node; what is beyond is a fault.
     ``new_mode`` is the mode of files that are created: they may hold passwords, so the stricter one of Fuel's
     two. ``clock`` gives seconds since the epoch.
@@ -51,16 +47,14 @@ class DirectoryNodes:
         root: Path,
         *,
         env: int | None,
-        writable: Sequence[str] | None = None,
+        writable: Sequence[str] = DEFAULT_WRITABLE,
         file_limit: int = FILE_LIMIT,
         node_limit: int = NODE_LIMIT,
         new_mode: int = 0o640,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
-        self._writable = tuple(
-            checked_place(path) for path in (default_writable(env) if writable is None else writable)
-        )
+        self._writable = writable_files(writable, env)
         self._file_limit = file_limit
         self._node_limit = node_limit
         self._new_mode = new_mode
@@ -125,11 +119,10 @@ class DirectoryNodes:
             folders.prune(tree, HIERA, expected.path)
 
     def _create(self, tree: Tree, path: str, content: bytes) -> NodeFile:
-        self._check_writable(posixpath.join(HIERA, path))
         try:
-            folders.make(tree, HIERA, path, self._check_writable)
+            folders.make(tree, HIERA, path, self._check_place)
             with tree.at(posixpath.join(HIERA, path)) as place:
-                self._check_writable(place.target)
+                self._check_place(place.target)
                 if place.found is not None:
                     raise replacing.appeared()
                 if place.linked:
@@ -146,7 +139,7 @@ class DirectoryNodes:
         with self._place(tree, path) as place:
             if place.target != expected.target or not place.regular:
                 raise replacing.changed()
-            self._check_writable(place.target)
+            self._check_file(tree, place.target)
             replacing.clean(place.folder, self._clock(), place.found)
             descriptor = open_regular(place)
             try:
@@ -166,14 +159,16 @@ class DirectoryNodes:
                 raise replacing.changed() from error
             yield place
 
-    def _check_writable(self, target: str) -> None:
-        for allowed in self._writable:
-            if target == allowed or target.startswith(allowed + "/"):
-                return
-        raise NodeFileError(
-            f"leads to {target}, where nothing may be written",
-            way_out="files may be written at or below " + ", ".join(self._writable),
-        )
+    def _check_place(self, target: str) -> None:
+        if not self._writable.allows(target):
+            raise self._writable.refusal(target)
+
+    def _check_file(self, tree: Tree, target: str) -> None:
+        if self._writable.allows_linked(target):
+            with contextlib.suppress(OSError), tree.at(BASE) as place:
+                if place.target == target:
+                    return
+        self._check_place(target)
 
     @contextlib.contextmanager
     def _tree(self, identity: str) -> Iterator[Tree]:
@@ -195,13 +190,6 @@ class DirectoryNodes:
             yield Tree(top)
         finally:
             os.close(top)
-
-
-def checked_place(place: str) -> str:
-    """Return a place where files may be written; ``SettingsError`` if it is no absolute path."""
-    if not place.startswith("/") or any(step in {".", ".."} for step in place.split("/")):
-        raise SettingsError(f"{place!r} is no absolute path of a place where files may be written")
-    return place.rstrip("/")
 
 
 def check_path(path: str) -> None:

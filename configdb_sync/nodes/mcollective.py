@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
 from configdb_sync.nodes import faults
-from configdb_sync.nodes.directory import check_path, checked_place, default_writable
+from configdb_sync.nodes.directory import check_path
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.names import is_plain, natural_key
 from configdb_sync.nodes.remote.agents import Agents
@@ -18,7 +18,9 @@ from configdb_sync.nodes.remote.commands import HIERA, Commands
 from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.writing import Writer, forbidden, within
+from configdb_sync.nodes.remote.writing import Writer
+from configdb_sync.nodes.writable import writable_files
+from configdb_sync.settings import DEFAULT_WRITABLE
 
 MASTER = "master"
 """The Fuel Master's own identity on the bus: it is no node."""
@@ -41,7 +43,7 @@ class MCollectiveNodes:
         rpc: Rpc,
         *,
         env: int | None,
-        writable: Sequence[str] | None = None,
+        writable: Sequence[str] = DEFAULT_WRITABLE,
         timeout: float = 60.0,
         patience: float = 5.0,
         expected: Collection[str] = (),
@@ -54,9 +56,7 @@ class MCollectiveNodes:
         self._rpc = rpc
         self._agents = Agents(rpc, timeout)
         self._commands = Commands(max(1, round(timeout)), self._limits.file, root)
-        self._writable = tuple(
-            checked_place(path) for path in (default_writable(env) if writable is None else writable)
-        )
+        self._writable = writable_files(writable, env)
         self._patience = patience
         self._expected = expected
         self._new_mode = new_mode
@@ -133,16 +133,14 @@ class MCollectiveNodes:
             writer = self._writer(identity)
             if expected is None:
                 return writer.create(path, content, self._writable, self._new_mode)
-            if not within(expected.target, self._writable):
-                raise forbidden(expected.target, self._writable)
-            return writer.replace(path, content, expected)
+            return writer.replace(path, content, expected, self._writable)
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Take the file away, and with it the folders that were made for it and hold nothing else."""
         with faults.located(identity, expected.path, "removed"), _over_the_bus("removed"):
             check_path(expected.path)
-            if not within(expected.target, self._writable):
-                raise forbidden(expected.target, self._writable)
+            if not self._writable.allows(expected.target):
+                raise self._writable.refusal(expected.target)
             if expected.target != posixpath.join(HIERA, expected.path):
                 raise NodeFileError(f"leads to {expected.target}; only a file that was created here can be removed")
             self._writer(identity).remove(expected)

@@ -12,6 +12,7 @@ import yaml
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.plugin.section import NAME
+from configdb_sync.setting_values import flag, given, text
 
 # A safe one, of libyaml where it is there.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -55,14 +56,12 @@ class Master:
         if path is None:
             return None, None
         found = _read(path, _WANTED)
-        address = found.get("master_ip")
-        address = address if isinstance(address, str) else None
-        section = found.get(NAME)
-        if not isinstance(section, dict):
+        address = given(str(path), found, "master_ip", text)
+        section = _part(path, found, NAME)
+        if found.get(NAME) is None:
             return None, address
-        metadata = section.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        if metadata.get("enabled") is False:
+        metadata = _part(path, section, "metadata")
+        if given(str(path), metadata, "enabled", flag) is False:
             return None, address
         return Section(f"{path} ({NAME})", section, metadata, address), address
 
@@ -76,31 +75,38 @@ class Master:
     def defaults(self, folder: Path) -> Section:
         """Return the defaults in a plugin folder's ``environment_config.yaml``. Raises ``SettingsError``."""
         path = folder / "environment_config.yaml"
-        attributes = _read(path, ("attributes",)).get("attributes")
-        if not isinstance(attributes, dict):
+        attributes = _part(path, _read(path, ("attributes",)), "attributes")
+        if not attributes:
             raise SettingsError(f"{path} has no attributes", way_out="install the plugin again")
-        metadata = attributes.get("metadata")
-        values = {name: one.get("value") for name, one in attributes.items() if isinstance(one, dict)}
-        return Section(str(path), values, metadata if isinstance(metadata, dict) else {})
+        values = {name: _part(path, attributes, name).get("value") for name in attributes if name != "metadata"}
+        return Section(str(path), values, _part(path, attributes, "metadata"))
 
 
 def _read(path: Path, wanted: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the wanted top-level keys of a YAML file, those that it has."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} can't be read: {type(error).__name__}", way_out="run as root") from None
     try:
         # The file tells of every node, and only a few lines of it are wanted.
-        return _mapping(yaml.load("".join(_blocks(text, wanted)), Loader=_LOADER))  # noqa: S506
+        return _mapping(yaml.load("".join(_blocks(content, wanted)), Loader=_LOADER))  # noqa: S506
     except (yaml.YAMLError, ValueError):
         pass
     try:
-        return _mapping(yaml.load(text, Loader=_LOADER))  # noqa: S506
+        return _mapping(yaml.load(content, Loader=_LOADER))  # noqa: S506
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise SettingsError(f"{path} is not YAML{where}", way_out="deploy again: Fuel writes it") from None
+
+
+def _part(path: Path, whole: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping under a name, an empty one if there is none."""
+    found = whole.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise SettingsError(f"{path}: {name} is no mapping", way_out="write `name: value` lines below it")
+    return found or {}
 
 
 def _blocks(text: str, wanted: tuple[str, ...]) -> list[str]:

@@ -6,10 +6,13 @@ the plugin's constants (facts/fuel-plugin.md 2, Settings in deployment data).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from configdb_sync import setting_values
 from configdb_sync.errors import SettingsError
+from configdb_sync.setting_values import checked, given, is_empty
 from configdb_sync.settings import Layer
 
 NAME = "configdb-sync"
@@ -26,62 +29,68 @@ _LOGIN = {
 }
 
 
-def layer(place: str, attributes: Mapping[str, Any], metadata: Mapping[str, Any], master_ip: str | None) -> Layer:
+def layer(place: str, attributes: Mapping[str, Any], metadata: Mapping[str, Any], master_ip: Any) -> Layer:
     """Return what the attributes say as a layer of settings; what they leave empty is left to the next layer.
 
     ``place``: what an error or an origin calls it. ``master_ip``: where Keystone and Nailgun are unless it is said.
-    Raises ``SettingsError`` for what no setting can be made of; what a setting's own rules forbid is found when it is
+    Raises ``SettingsError`` that names the place and the field; what a setting's own rules forbid is found when it is
     read.
     """
-    if metadata.get("data_sources") is not None and not isinstance(metadata["data_sources"], list):
-        raise SettingsError(f"{place}: metadata.data_sources is no list", way_out="write `data_sources: [name, ...]`")
-    values: dict[str, Any] = {
+    read = partial(given, place)
+    verify_tls = read(attributes, "verify_tls", setting_values.flag)
+    fields: dict[str, Any] = {
         "configdb": _configdb(place, attributes),
-        "configdb_ca": _text(attributes, "ca_file"),
-        "tenant": _text(attributes, "tenant"),
-        "parallel": _text(attributes, "parallel"),
-        "unsafe_share": _text(attributes, "unsafe_share"),
-        "page_url": _text(attributes, "page_url"),
-        "failure_policy": _policy(attributes),
-        "data_sources": tuple(metadata.get("data_sources") or ()),
+        "configdb_ca": read(attributes, "ca_file", setting_values.text),
+        "failure_policy": _policy(place, attributes),
+        # What these may hold is the settings' own rule, under the same names.
+        **{name: attributes.get(name) for name in ("tenant", "parallel", "unsafe_share", "page_url")},
+        "data_sources": _listed(place, metadata, "data_sources", setting_values.names),
+        "writable": _listed(place, metadata, "writable", setting_values.places),
     }
-    login = {variable: _text(attributes, name) for name, variable in _LOGIN.items()}
-    login |= {"OS_INTERFACE": _text(metadata, "interface"), "OS_DEFAULT_DOMAIN_NAME": _text(metadata, "default_domain")}
-    if attributes.get("verify_tls") is False:
-        values["configdb_insecure"] = True
+    login = {
+        variable: read(attributes, name, setting_values.login(variable[3:].lower()))
+        for name, variable in _LOGIN.items()
+    }
+    login["OS_INTERFACE"] = read(metadata, "interface", setting_values.text)
+    login["OS_DEFAULT_DOMAIN_NAME"] = read(metadata, "default_domain", setting_values.text)
+    if verify_tls is False:
+        fields["configdb_insecure"] = True
         login["OS_INSECURE"] = "true"
+    ports = {name: read(metadata, f"{name}_port", setting_values.whole(1, 65535)) for name in ("nailgun", "keystone")}
     if master_ip is not None:
-        values["nailgun"] = f"https://{_host(master_ip)}:{metadata.get('nailgun_port') or 8443}"
-        login["OS_AUTH_URL"] = (
-            login["OS_AUTH_URL"] or f"http://{_host(master_ip)}:{metadata.get('keystone_port') or 5000}"
-        )
+        host = checked(place, "master_ip", master_ip, setting_values.host)
+        fields["nailgun"] = f"https://{host}:{ports['nailgun'] or 8443}"
+        login["OS_AUTH_URL"] = login["OS_AUTH_URL"] or f"http://{host}:{ports['keystone'] or 5000}"
     return Layer(
         place,
-        {name: value for name, value in values.items() if value is not None},
+        {name: value for name, value in fields.items() if not is_empty(value)},
         {name: value for name, value in login.items() if value is not None},
     )
 
 
 def _configdb(place: str, attributes: Mapping[str, Any]) -> str | None:
-    chosen = _text(attributes, "configdb")
+    chosen = given(place, attributes, "configdb", setting_values.text)
     if chosen != "url":
         return chosen
-    url = _text(attributes, "configdb_url")
+    url = given(place, attributes, "configdb_url", setting_values.address)
     if url is None:
         raise SettingsError(f"{place}: ConfigDB is said to be at an address, and there is none", way_out="give one")
     return url
 
 
-def _policy(attributes: Mapping[str, Any]) -> tuple[str, ...] | None:
+def _policy(place: str, attributes: Mapping[str, Any]) -> tuple[str, ...] | None:
     if _POLICY.keys().isdisjoint(attributes):
         return None
-    return tuple(name for attribute, name in _POLICY.items() if attributes.get(attribute) is True) or ("none",)
+    chosen = [name for field, name in _POLICY.items() if given(place, attributes, field, setting_values.flag)]
+    return tuple(chosen) or ("none",)
 
 
-def _text(attributes: Mapping[str, Any], name: str) -> str | None:
-    value = attributes.get(name)
-    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "" else None
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+def _listed(
+    place: str, metadata: Mapping[str, Any], name: str, reader: Callable[[Any], tuple[str, ...]]
+) -> tuple[str, ...]:
+    value = metadata.get(name)
+    if value is None or value == []:
+        return ()
+    if not isinstance(value, list):
+        raise SettingsError(f"{place}: metadata.{name} is no list", way_out=f"write `{name}: [..., ...]`")
+    return checked(place, f"metadata.{name}", value, reader)

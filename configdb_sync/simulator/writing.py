@@ -74,7 +74,9 @@ def _prune(tree: Tree, base: str, path: str) -> None:
 
 
 def _replace_begin(tree: Tree, arguments: list[str]) -> None:
-    path, target, sha256, temporary, *parts = arguments
+    path, target, sha256, temporary, link, *parts = arguments
+    if link and tree.real(link) != target:
+        raise SaidError("forbidden")
     if _digest(_live(tree, path, target).content) != sha256:
         raise SaidError("changed")
     _begin(tree, posixpath.dirname(target), temporary, parts)

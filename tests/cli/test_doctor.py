@@ -51,6 +51,11 @@ def test_each_setting_is_shown_with_its_origin(
 
 def test_no_secret_is_shown(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_AUTH_URL", "http://user:CANARY@127.0.0.1:9/v3")
+    refused = product("doctor")
+    assert refused.code == Exit.USAGE
+    assert "OS_AUTH_URL" in refused.err
+    assert "CANARY" not in refused.out + refused.err
+    monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
     monkeypatch.setenv("OS_PASSWORD", "CANARY")
     monkeypatch.setenv("OS_USERNAME", "admin")
     monkeypatch.setenv("OS_PROJECT_NAME", "admin")

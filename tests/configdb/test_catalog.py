@@ -14,7 +14,15 @@ from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Limits
-from configdb_sync.errors import AccessError, MissingError, SettingsError, UnavailableError, UnexpectedAnswerError
+from configdb_sync.errors import (
+    AccessError,
+    ConfigDBError,
+    MissingError,
+    SettingsError,
+    UnavailableError,
+    UnexpectedAnswerError,
+)
+from configdb_sync.exits import Exit, exit_of
 from tests.configdb.support import surroundings
 
 KEYSTONE = "http://keystone.example:5000/v3"
@@ -82,6 +90,70 @@ def test_the_endpoint_comes_from_the_catalog(peer: responses.RequestsMock) -> No
     assert peer.calls[-1].request.headers["X-Auth-Token"] == "CANARY-1"
     with connect("catalog", environ={**ENVIRON, "OS_REGION_NAME": "RegionTwo", "OS_INTERFACE": "internal"}) as client:
         assert client.base == f"{CONFIGDB}/internal"
+
+
+Entry = tuple[str, str, str]
+
+
+def catalog_of(peer: responses.RequestsMock, *services: list[Entry]) -> None:
+    """Have Keystone list services of type config, each with its endpoints: interface, region, address."""
+    catalog = [
+        {
+            "id": f"s{number}",
+            "type": "config",
+            "name": f"configdb{number}",
+            "endpoints": [
+                {"id": f"{number}-{url}", "interface": interface, "region": region, "region_id": region, "url": url}
+                for interface, region, url in endpoints
+            ],
+        }
+        for number, endpoints in enumerate(services)
+    ]
+    keystone = Keystone(peer)
+
+    def issue(request: object) -> tuple[int, dict[str, str], str]:
+        status, headers, body = keystone.issue(request)
+        answer = json.loads(body)
+        answer["token"]["catalog"] = catalog
+        return status, headers, json.dumps(answer)
+
+    peer.replace(responses.CallbackResponse(responses.POST, f"{KEYSTONE}/auth/tokens", callback=issue))
+
+
+ONE, OTHER = "http://one.example/config", "http://other.example/config"
+
+
+@pytest.mark.parametrize(
+    ("services", "named"),
+    [
+        ([[("public", "East", ONE), ("public", "West", OTHER)]], "region 'West'"),
+        ([[("public", "East", ONE)], [("public", "East", OTHER)]], "service 'configdb1'"),
+        ([[("public", "East", ONE)], [("public", "West", OTHER)]], "region 'West'"),
+    ],
+)
+def test_several_endpoints_of_which_none_is_chosen_are_named(
+    peer: responses.RequestsMock, services: list[list[Entry]], named: str
+) -> None:
+    """R7."""
+    catalog_of(peer, *services)
+    with pytest.raises(ConfigDBError) as caught:
+        connect("catalog", environ=ENVIRON, fallback=lambda: pytest.fail("the fallback is for none"))
+    assert exit_of(caught.value) == Exit.CONFIGDB
+    for word in (ONE, OTHER, named, "several public endpoints", "OS_REGION_NAME", "--configdb URL"):
+        assert word in str(caught.value)
+
+
+def test_a_chosen_region_ends_the_choice(peer: responses.RequestsMock) -> None:
+    """R7; what is the same address everywhere is no choice."""
+    catalog_of(
+        peer,
+        [("public", "East", ONE), ("internal", "East", OTHER), ("public", "West", OTHER)],
+        [("public", "East", f"{ONE}/"), ("admin", "East", OTHER)],
+    )
+    with connect("catalog", environ={**ENVIRON, "OS_REGION_NAME": "East"}) as client:
+        assert client.base == ONE
+    with connect("catalog", environ={**ENVIRON, "OS_REGION_NAME": "West"}) as client:
+        assert client.base == OTHER
 
 
 def test_without_an_endpoint_the_fallback_is_asked(peer: responses.RequestsMock) -> None:

@@ -87,5 +87,5 @@ def test_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(SettingsError, match="there is no clouds"):
         clouds.read({"OS_CLOUD": "x", "HOME": str(tmp_path)})
     (tmp_path / ".config/openstack").mkdir(parents=True)
-    (tmp_path / ".config/openstack/clouds.yaml").write_text("clouds: {x: {auth: {auth_url: u}}}")
-    assert clouds.read({"OS_CLOUD": "x", "HOME": str(tmp_path)}).auth["auth_url"] == "u"
+    (tmp_path / ".config/openstack/clouds.yaml").write_text("clouds: {x: {auth: {auth_url: http://u}}}")
+    assert clouds.read({"OS_CLOUD": "x", "HOME": str(tmp_path)}).auth["auth_url"] == "http://u"

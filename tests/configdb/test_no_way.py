@@ -202,7 +202,9 @@ CASES = {
         ca("misnamed"), Exit.CONFIGDB, r"mismatch.*reach it by a name that its certificate has"
     ),
     "no such authority": Case(
-        region("private", OS_CACERT="/nowhere/ca.pem"), Exit.USAGE, r"authority file /nowhere/ca\.pem isn't there"
+        region("private", OS_CACERT="/nowhere/ca.pem"),
+        Exit.USAGE,
+        r"OS_CACERT names /nowhere/ca\.pem, which is no file",
     ),
 }
 

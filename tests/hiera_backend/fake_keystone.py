@@ -17,7 +17,8 @@ PASSWORD = "CANARY-password"
 
 @dataclass
 class FakeKeystone:
-    """A running one. ``logins``: the paths and bodies of all logins; ``good``: the tokens that are taken."""
+    """A running one. ``logins``: the paths and bodies of all logins; ``good``: the tokens that are taken;
+    ``more``: endpoints (``region``, ``url``) of a second service of type config."""
 
     url: str = ""
     versions: tuple[str, ...] = ("v3", "v2.0")
@@ -25,6 +26,7 @@ class FakeKeystone:
     life_s: float = 3600
     logins: list[tuple[str, Any]] = field(default_factory=list)
     good: set[str] = field(default_factory=set)
+    more: list[dict[str, str]] = field(default_factory=list)
     answers: list[tuple[str, list[tuple[str, str]], bytes]] = field(default_factory=list)
 
     def takes(self, environ: dict[str, Any]) -> bool:
@@ -70,6 +72,7 @@ class FakeKeystone:
         catalog = [{"type": "identity", "endpoints": endpoints[:1]}]
         if self.endpoint:
             catalog.append({"type": "config", "endpoints": endpoints})
+        catalog.append({"type": "config", "endpoints": [{"interface": "public", **one} for one in self.more]})
         return self._token(), {"token": {"expires_at": self._end(), "catalog": catalog}}
 
     def _v2(self, body: Any) -> tuple[str, Any] | None:
@@ -77,6 +80,9 @@ class FakeKeystone:
             return None
         listed = [{"region": "RegionOne", "publicURL": self.endpoint, "adminURL": "http://127.0.0.1:9/"}]
         catalog = [{"type": "config", "endpoints": listed}] if self.endpoint else []
+        catalog.append(
+            {"type": "config", "endpoints": [{"region": one["region"], "publicURL": one["url"]} for one in self.more]}
+        )
         token = self._token()
         return token, {"access": {"token": {"id": token, "expires": self._end()}, "serviceCatalog": catalog}}
 

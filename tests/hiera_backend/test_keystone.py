@@ -121,6 +121,43 @@ def test_without_an_endpoint_the_other_address_is_asked(
     assert Node(ruby, tmp_path / "b", fallback_url=server.url, **login(keystone)).data() == EXPECTED
 
 
+OTHER = "http://127.0.0.1:9/second"
+SEVERAL = "Keystone's catalog has several endpoints of type config: "
+
+
+@pytest.mark.parametrize("version", ["v3", "v2.0"])
+def test_several_endpoints_of_which_none_is_chosen_are_named(
+    ruby: Driver, keystone: FakeKeystone, server: Server, tmp_path: Path, version: str
+) -> None:
+    """R7: several services, or several regions."""
+    keystone.versions = (version,)
+    keystone.more = [{"region": "RegionOne", "url": OTHER}]
+    answer = Node(ruby, tmp_path / "services", **login(keystone)).asked()
+    assert answer["error"] == "AwayError"
+    assert answer["text"] == f"{SEVERAL}{server.url}, {OTHER}; set region or url"
+    keystone.more = [{"region": "Far", "url": OTHER}]
+    answer = Node(ruby, tmp_path / "regions", **login(keystone, region=None)).asked()
+    assert answer["text"].startswith(SEVERAL)
+    assert OTHER in answer["text"]
+    assert Node(ruby, tmp_path / "chosen", **login(keystone)).data() == EXPECTED
+    assert Node(ruby, tmp_path / "set", url=server.url, **login(keystone, region=None)).data() == EXPECTED
+
+
+def test_one_address_named_twice_is_no_choice(node: Node, keystone: FakeKeystone, server: Server) -> None:
+    keystone.more = [{"region": "RegionOne", "url": server.url}]
+    assert node.data() == EXPECTED
+
+
+def test_what_was_last_known_stands_in_for_a_choice(node: Node, keystone: FakeKeystone) -> None:
+    node.data()
+    keystone.good.clear()
+    keystone.more = [{"region": "RegionOne", "url": OTHER}]
+    node.new_run()
+    answer = node.asked(ahead=4000)
+    assert answer["ok"] == EXPECTED
+    assert [line for line in answer["said"] if SEVERAL in line]
+
+
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "http://a:CANARY@b/", "http://h/?CANARY", "CANARY", "http://h\n/"]
 )

@@ -31,6 +31,12 @@ def test_a_good_file(ruby: Driver, tmp_path: Path) -> None:
     assert found["ok"]["shown"] == [f"#<ConfigdbHiera::Settings {tmp_path}/hiera.yaml>"] * 2
 
 
+def test_blanks_at_the_ends_are_no_part_of_a_value(ruby: Driver, tmp_path: Path) -> None:
+    login = {"auth_url": " http://127.0.0.1:5000\n", "username": "\treader ", "password": "a b", "region": " "}
+    found = read(ruby, write(tmp_path, {**GOOD, "auth": " keystone\n", "login": login, "levels": "nodes=1\n"}))
+    assert found["ok"]["levels"] == [["nodes", "1"]]
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o602])
 def test_a_file_that_others_can_read_or_write_is_refused(ruby: Driver, tmp_path: Path, mode: int) -> None:
     path = write(tmp_path, GOOD)
@@ -101,6 +107,14 @@ def test_another_users_file_is_refused(ruby: Driver, tmp_path: Path) -> None:
         ({"cache": "CANARY"}, "cache is no path"),
         ({"levels": "CANARY"}, "isn't like nodes=%{uid}"),
         ({"levels": 5}, "levels is no text"),
+        ({"url": ["CANARY"]}, "url is no text"),
+        ({"url": "https://a\nCANARY"}, "url has line breaks"),
+        ({"levels": "a=b\u200b"}, "levels has line breaks or invisible characters"),
+        ({"login": {**LOGIN, "username": ["CANARY"]}}, "login.username is no text"),
+        ({"login": {**LOGIN, "username": 5}}, "login.username is no text"),
+        ({"login": {**LOGIN, "password": 12345}}, "login.password is no text"),
+        ({"login": {**LOGIN, "password": "CANARY\n"}}, "login.password has blanks or line breaks at its ends"),
+        ({"login": {**LOGIN, "region": "a\tb"}}, "login.region has line breaks"),
         ({"files": "CANARY"}, "files is no list of names"),
         ({"data_sources": ["CANARY"]}, "data_sources is no mapping"),
     ],

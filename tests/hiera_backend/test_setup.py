@@ -272,3 +272,34 @@ def test_on_a_whole_node_by_the_tasks_own_command_lines(node: FuelNode, tmp_path
     assert task("configdb_hiera_off").startswith("ok:")
     assert jail.run(command, LC_ALL="C.UTF-8").stdout == "true\n"
     assert not (root / "var/cache/configdb-sync-hiera").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"hiera_username": ["CANARY"]}, "has configdb-sync.hiera_username, which is no text"),
+        ({"hiera_password": 12345}, "has configdb-sync.hiera_password, which is no text"),
+        ({"hiera_password": f"{PASSWORD}\n"}, "has configdb-sync.hiera_password, which has blanks or line breaks"),
+        ({"auth_url": "http://a\nCANARY"}, "has configdb-sync.auth_url, which has line breaks"),
+        ({"configdb_url": {"a": 1}}, "has configdb-sync.configdb_url, which is no text"),
+        ({"verify_tls": "false"}, "has configdb-sync.verify_tls, which is neither true nor false"),
+        ({"auth_url": "", "metadata": {"keystone_port": "50 00"}}, "metadata.keystone_port, which is no port"),
+        ({"configdb": "catalog", "metadata": {"nailgun_port": ["8443"]}}, "metadata.nailgun_port, which is no text"),
+    ],
+)
+def test_a_field_that_is_no_value_is_named(node: FuelNode, changed: dict[str, Any], reason: str) -> None:
+    """U3: nothing is cut, joined or passed by."""
+    node.configure(**changed)
+    assert reason in node.last_line("on", code=1)
+    assert not node.settings.exists()
+
+
+def test_blanks_at_a_fields_ends_are_no_part_of_it(node: FuelNode) -> None:
+    node.configure(hiera_username=" reader\n", configdb_url=f"{node.server.url} ", project="services\n")
+    assert node.last_line("on").startswith("ok: Hiera asks ConfigDB")
+    found = yaml.safe_load(node.settings.read_text())
+    assert (found["url"], found["login"]["username"], found["login"]["project"]) == (
+        node.server.url,
+        "reader",
+        "services",
+    )

@@ -218,3 +218,23 @@ def test_a_message_that_isnt_one_is_met_with_silence_and_the_next_is_heard() -> 
     assert heard == [1, 0, 1, 0, 1, 0, 1]
     assert not list(nodes.answer(good, "46", NOW + SIGNER.ttl + 1))
     assert not list(nodes.answer(good, "47", NOW))
+
+
+def test_the_file_of_a_role_is_written_only_where_astute_yaml_leads_to_it(tmp_path: Path) -> None:
+    node = make_node(tmp_path)
+    for name in ("primary-controller.yaml", "other.yaml"):
+        (node / "etc" / name).write_text("uid: '46'\n")
+    (node / "etc/astute.yaml").unlink()
+    (node / "etc/astute.yaml").symlink_to("primary-controller.yaml")
+    (node / "etc/hiera/other.yaml").symlink_to("../other.yaml")
+    both = Both(node)
+    for path in ("astute.yaml", "other.yaml"):
+        both.same(lambda nodes, path=path: nodes.write("46", path, b"debug: true\n", _file(nodes, path)))  # type: ignore[misc]
+    assert (node / "etc/primary-controller.yaml").read_text() == "debug: true\n"
+    assert (node / "etc/other.yaml").read_text() == "uid: '46'\n"
+
+
+def _file(nodes: MCollectiveNodes, path: str) -> Any:
+    (found,) = nodes.read(["46"])
+    assert isinstance(found, NodeRead)
+    return found.files[path]

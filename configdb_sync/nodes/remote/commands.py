@@ -72,9 +72,9 @@ class Commands:
         arguments = [argument for piece in pieces for argument in (piece.path, piece.offset, piece.length)]
         return self._command("pieces", *arguments)
 
-    def replace_begin(self, file: NodeFile, temporary: str, parts: Sequence[str]) -> str:
-        """Return the command that makes ready to replace a file."""
-        return self._command("replace-begin", *self._read_as(file), temporary, *parts)
+    def replace_begin(self, file: NodeFile, temporary: str, parts: Sequence[str], link: str = "") -> str:
+        """Return the command that makes ready to replace a file; with ``link`` only if that path leads to it too."""
+        return self._command("replace-begin", *self._read_as(file), temporary, link and self.root + link, *parts)
 
     def replace_end(self, file: NodeFile, new: str, temporary: str, parts: Sequence[str]) -> str:
         """Return the command that puts the content with the sha256 ``new`` in place of the file."""

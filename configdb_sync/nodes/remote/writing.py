@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.nodes import replacing
 from configdb_sync.nodes.model import NodeFile
-from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.names import is_plain
 from configdb_sync.nodes.remote.agents import Agents, check_upload
 from configdb_sync.nodes.remote.commands import HIERA, Commands, NewFile
 from configdb_sync.nodes.remote.output import Output, fault, system_words
 from configdb_sync.nodes.remote.parts import Part, names, parts
+from configdb_sync.nodes.writable import BASE, Writable
 
 _ANSWER = re.compile(rb"configdb-sync 1 (?P<word>[a-z]+)(?: (?P<rest>[^\n]*))?\n(?:(?P<more>[^\n]*)\n)?")
 _WRITTEN = re.compile(rb"(?P<mode>[0-7]{1,4}) (?P<owner>\d+) (?P<group>\d+) (?P<sha256>[0-9a-f]{64})")
@@ -54,35 +55,39 @@ class Writer:
     identity: str
     token: Callable[[], str]
 
-    def replace(self, path: str, content: bytes, expected: NodeFile) -> NodeFile:
+    def replace(self, path: str, content: bytes, expected: NodeFile, writable: Writable) -> NodeFile:
         """Replace the file that was read as ``expected``. Raises ``FileChangedError``, ``NodeFileError``."""
+        linked = not writable.allows(expected.target)
+        if linked and not writable.allows_linked(expected.target):
+            raise writable.refusal(expected.target)
         folder = self.commands.root + posixpath.dirname(expected.target)
         temporary = self._temporary(expected.target)
         found = parts(content)
         new = hashlib.sha256(content).hexdigest()
         check_upload(_longest(folder, temporary))
-        begin = self.commands.replace_begin(expected, temporary, names(found))
-        self._answer(begin, "ready")
+        begin = self.commands.replace_begin(expected, temporary, names(found), BASE if linked else "")
+        if self._answer(begin, "ready", "forbidden").word == "forbidden":
+            raise writable.refusal(expected.target)
         self._send(found, folder, temporary, path)
         end = self.commands.replace_end(expected, new, temporary, names(found))
         return self._written(path, expected.target, content, self._answer(end, "written"))
 
-    def create(self, path: str, content: bytes, writable: Sequence[str], mode: int) -> NodeFile:
-        """Create a file where nothing is, at one of the places ``writable`` or below it. Raises as ``replace``."""
+    def create(self, path: str, content: bytes, writable: Writable, mode: int) -> NodeFile:
+        """Create a file where nothing is and ``writable`` lets one be. Raises as ``replace``."""
         temporary = self._temporary(posixpath.join(HIERA, path))
         found = parts(content)
         new = hashlib.sha256(content).hexdigest()
         check_upload(_longest(posixpath.dirname(posixpath.join(self.commands.hiera, path)), temporary))
-        begin = self.commands.create_begin(path, temporary, writable, names(found))
+        begin = self.commands.create_begin(path, temporary, writable.places, names(found))
         ready = self._answer(begin, "ready", "forbidden")
         if ready.word == "forbidden":
-            raise forbidden(_text(ready.more).removeprefix(self.commands.root), writable)
+            raise writable.refusal(_text(ready.more).removeprefix(self.commands.root))
         folder = self._folder(ready)
         with _Discarding(self, folder, temporary, path):
             target = posixpath.join(folder.removeprefix(self.commands.root), posixpath.basename(path))
-            if not within(target, writable):
+            if not writable.allows(target):
                 # The node has looked already; what it answers is looked at too.
-                raise forbidden(target, writable)
+                raise writable.refusal(target)
             check_upload(_longest(folder, temporary))
         self._send(found, folder, temporary, path)
         end = self.commands.create_end(folder, path, NewFile(new, mode), temporary, names(found))
@@ -161,19 +166,6 @@ class _Discarding:
 
 def _longest(folder: str, temporary: str) -> str:
     return f"{folder}/{temporary}/new"
-
-
-def within(target: str, writable: Sequence[str]) -> bool:
-    """Tell whether a path is one of the places, or below one."""
-    return any(target == place or target.startswith(place + "/") for place in writable)
-
-
-def forbidden(target: str, writable: Sequence[str]) -> NodeFileError:
-    """Return the error for a file that lies where nothing may be written."""
-    return NodeFileError(
-        f"leads to {shown(target)}, where nothing may be written",
-        way_out="files may be written at or below " + ", ".join(writable),
-    )
 
 
 def _answer(output: Output) -> Answer | None:

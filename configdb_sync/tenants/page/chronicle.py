@@ -10,7 +10,7 @@ from configdb_sync.configdb.model import LevelPath
 from configdb_sync.database import Database
 from configdb_sync.hiera import placeholders
 from configdb_sync.masking import Masker
-from configdb_sync.settings import Levels
+from configdb_sync.setting_values import Levels
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.outbox import there

@@ -8,6 +8,6 @@ module ConfigdbHiera
   autoload :Keystone, File.join(HERE, 'keystone.rb')
 end
 
-%w[errors private_files settings names form yaml_files json api cache place lookup].each do |name|
+%w[errors private_files texts settings names form yaml_files json api cache place lookup].each do |name|
   require File.join(ConfigdbHiera::HERE, name)
 end

@@ -86,7 +86,7 @@ module ConfigdbHiera
     end
 
     def base
-      found = @settings.url || (@keystone && @keystone.token.endpoint) || @settings.fallback_url
+      found = @settings.url || (@keystone && @keystone.endpoint) || @settings.fallback_url
       raise AwayError, "Keystone's catalog has no endpoint of type config; set url" if found.nil?
       raise AwayError, "the address of #{WHAT} in Keystone's catalog can't be used" unless found =~ Settings::ADDRESS
       found.sub(%r{/+\z}, '')

@@ -10,7 +10,8 @@ module ConfigdbHiera
     TYPE = 'config'
     WHAT = 'Keystone'
 
-    Token = Struct.new(:id, :expires, :endpoint)
+    # `endpoints`: ConfigDB's addresses in the catalog.
+    Token = Struct.new(:id, :expires, :endpoints)
 
     # `cache`: a Cache. `clock`: returns the time in seconds.
     def initialize(settings, http, cache, clock)
@@ -22,6 +23,14 @@ module ConfigdbHiera
     def token
       @token = nil if @token && expired?(@token)
       @token ||= kept || fetched
+    end
+
+    # Returns ConfigDB's address in the catalog, nil if there is none. Raises AwayError, also for several.
+    def endpoint
+      found = token.endpoints
+      return found.first if found.size < 2
+      listed = found.map { |url| url =~ Settings::ADDRESS ? url : '(one that can\'t be used)' }
+      raise AwayError, "#{WHAT}'s catalog has several endpoints of type #{TYPE}: #{listed.join(', ')}; set region or url"
     end
 
     # Gets a new token though the old one hasn't expired; true if it is another one.
@@ -45,15 +54,15 @@ module ConfigdbHiera
 
     def kept
       found = @cache.read(name)
-      return nil unless found && found['id'].is_a?(String) && found['expires'].is_a?(Numeric)
-      token = Token.new(found['id'], found['expires'], found['endpoint'])
+      return nil unless found && found['id'].is_a?(String) && found['expires'].is_a?(Numeric) && found['endpoints'].is_a?(Array)
+      token = Token.new(found['id'], found['expires'], found['endpoints'])
       expired?(token) ? nil : token
     end
 
     def fetched
       token = version3 || version2
       token.expires = [token.expires, @clock.call + LEAST].max
-      @cache.write(name, 'id' => token.id, 'expires' => token.expires, 'endpoint' => token.endpoint)
+      @cache.write(name, 'id' => token.id, 'expires' => token.expires, 'endpoints' => token.endpoints)
       token
     end
 
@@ -119,15 +128,16 @@ module ConfigdbHiera
       chosen(catalog, 'endpoints') { |found| found["#{interface}URL"] }
     end
 
+    # Returns the addresses that the catalog has, each once: several are for whoever needs one to refuse.
     def chosen(catalog, list)
       services = catalog.select { |service| service.is_a?(Hash) && service['type'] == TYPE && service[list].is_a?(Array) }
       region = @login['region']
-      services.map { |service| service[list] }.flatten.each do |found|
-        next unless found.is_a?(Hash) && (region.nil? || [found['region'], found['region_id']].include?(region))
-        url = yield found
-        return url if url.is_a?(String)
+      found = services.map { |service| service[list] }.flatten.map do |endpoint|
+        next unless endpoint.is_a?(Hash) && (region.nil? || [endpoint['region'], endpoint['region_id']].include?(region))
+        url = yield endpoint
+        url.sub(%r{/+\z}, '') if url.is_a?(String)
       end
-      nil
+      found.compact.uniq
     end
 
     def interface

@@ -26,6 +26,7 @@ module ConfigdbHiera
       'files' => [],
       'data_sources' => {}
     }.freeze
+    TEXTS = %w[levels url fallback_url auth token_file ca_file when_away cache datadir].freeze
     LOGIN = %w[auth_url username password project user_domain project_domain region interface].freeze
     NUMBERS = { 'ttl' => 0, 'retry' => 0, 'timeout' => 1, 'time_limit' => 1, 'max_bytes' => 1 }.freeze
     CHOICES = { 'auth' => %w[keystone token none], 'when_away' => %w[last-known error] }.freeze
@@ -53,6 +54,7 @@ module ConfigdbHiera
       unknown = values.keys.map(&:to_s) - DEFAULTS.keys
       refuse("has no setting #{unknown.first.inspect}") unless unknown.empty?
       @values = DEFAULTS.merge(values.reject { |_, value| value.nil? })
+      check_texts
       check_choices
       check_address
       check_login
@@ -80,6 +82,20 @@ module ConfigdbHiera
     end
 
     private
+
+    # A text loses the blanks at its ends; what is then empty is as good as missing.
+    def check_texts
+      TEXTS.each do |name|
+        next if DEFAULTS[name].equal?(@values[name])
+        @values[name] = Texts.plain(@values[name]) { |why| refuse("#{name} #{why}") } || DEFAULTS[name]
+      end
+      refuse('login is no mapping') unless login.is_a?(Hash)
+      found = login.map do |name, value|
+        kind = name == 'password' ? :secret : :plain
+        [name, Texts.send(kind, value) { |why| refuse("login.#{name.to_s[0, 40]} #{why}") }]
+      end
+      @values['login'] = Hash[found.reject { |_, value| value.nil? }]
+    end
 
     def check_choices
       CHOICES.each do |name, allowed|
@@ -115,7 +131,6 @@ module ConfigdbHiera
     end
 
     def check_login
-      refuse('login is no mapping') unless login.is_a?(Hash)
       unknown = login.keys.map(&:to_s) - LOGIN
       refuse("login has no #{unknown.first.inspect}; there are #{LOGIN.join(', ')}") unless unknown.empty?
       return unless auth == 'keystone'

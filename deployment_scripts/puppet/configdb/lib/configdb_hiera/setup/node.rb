@@ -16,8 +16,8 @@ module ConfigdbHiera
         layout = LAYOUTS.find { |names| names.all? { |name| files.stamp(path_of(name)) } }
         refuse('has neither astute.yaml nor cluster.yaml and node.yaml; deploy the node') if layout.nil?
         @base = layout.map { |name| files.read(path_of(name)) }.reduce { |one, other| one.merge(other) }
-        @section = @base[PLUGIN].is_a?(Hash) ? @base[PLUGIN] : {}
-        @metadata = @section['metadata'].is_a?(Hash) ? @section['metadata'] : {}
+        @section = mapping(@base, PLUGIN)
+        @metadata = mapping(@section, 'metadata')
       end
 
       # Returns the backend's settings for this node, by name. Raises SettingsError.
@@ -27,7 +27,9 @@ module ConfigdbHiera
           'auth' => 'keystone', 'login' => login, 'files' => FILES + taken_out, 'data_sources' => data_sources
         }
         found.merge!(address)
-        found['insecure'] = true if @section['verify_tls'] == false
+        verify = @section['verify_tls']
+        refuse("has #{PLUGIN}.verify_tls, which is neither true nor false") unless [nil, true, false].include?(verify)
+        found['insecure'] = true if verify == false
         found['ca_file'] = text('ca_file') if text('ca_file')
         found
       end
@@ -43,18 +45,18 @@ module ConfigdbHiera
         when 'url' then { 'url' => text('configdb_url') || refuse('says that ConfigDB is at an address, and gives none') }
         when 'embedded'
           refuse('says that ConfigDB is on the master without a service; nodes can only ask one that is served')
-        else { 'fallback_url' => "https://#{host}:#{@metadata['nailgun_port'] || 8443}/api/v1/config" }
+        else { 'fallback_url' => "https://#{host}:#{port('nailgun_port', 8443)}/api/v1/config" }
         end
       end
 
       # A user of the nodes' own goes before the one that uploads.
       def login
         own = text('hiera_username')
-        domain = @metadata['default_domain']
+        domain = text('default_domain', @metadata)
         found = {
-          'auth_url' => text('auth_url') || "http://#{host}:#{@metadata['keystone_port'] || 5000}",
-          'username' => own || text('username'), 'password' => text(own ? 'hiera_password' : 'password'),
-          'project' => text('project'), 'region' => text('region'), 'interface' => @metadata['interface'],
+          'auth_url' => text('auth_url') || "http://#{host}:#{port('keystone_port', 5000)}",
+          'username' => own || text('username'), 'password' => secret(own ? 'hiera_password' : 'password'),
+          'project' => text('project'), 'region' => text('region'), 'interface' => text('interface', @metadata),
           'user_domain' => domain, 'project_domain' => domain
         }
         %w[username password].each do |name|
@@ -81,14 +83,16 @@ module ConfigdbHiera
       end
 
       def host
-        address = @base['master_ip'].to_s
-        refuse('has no fact master_ip') if address.empty?
+        address = Texts.plain(@base['master_ip']) { |why| refuse("has a fact master_ip that #{why}") }
+        refuse('has no fact master_ip') if address.nil?
+        refuse("has a fact master_ip that can't be used") unless address =~ /\A[A-Za-z0-9._:-]+\z/
         address.include?(':') ? "[#{address}]" : address
       end
 
       def fact(name)
         value = @base[name].to_s
         refuse("has no fact #{name}") if value.empty?
+        refuse("has a fact #{name} that can't be used") unless @base[name].is_a?(String) || @base[name].is_a?(Integer)
         refuse("has a fact #{name} that can't be used") unless value =~ /\A[A-Za-z0-9_.-]+\z/
         value
       end
@@ -99,9 +103,22 @@ module ConfigdbHiera
         refuse("has a fact #{name} that is no number")
       end
 
-      def text(name)
-        value = @section[name]
-        value.is_a?(String) && !value.empty? ? value : nil
+      def text(name, section = @section)
+        Texts.plain(section[name]) { |why| refuse("has #{PLUGIN}.#{name}, which #{why}") }
+      end
+
+      def secret(name)
+        Texts.secret(@section[name]) { |why| refuse("has #{PLUGIN}.#{name}, which #{why}") }
+      end
+
+      def port(name, default)
+        Texts.port(@metadata[name], default) { |why| refuse("has #{PLUGIN}.metadata.#{name}, which #{why}") }
+      end
+
+      def mapping(whole, name)
+        found = whole[name]
+        refuse("has #{name}, which is no mapping") unless found.nil? || found.is_a?(Hash)
+        found || {}
       end
 
       def refuse(why)
