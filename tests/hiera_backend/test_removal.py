@@ -145,6 +145,18 @@ def test_trees_that_are_none(product: Product, tmp_path: Path) -> None:
     assert product(*REMOVE, "--from", tmp_path).code == 2
 
 
+def test_the_setting_and_the_pages_say_when(product: Product) -> None:
+    """A plugin that is off has no task: who reads about the setting reads of the order and of the command too."""
+    help_text = yaml.safe_load((ROOT / "environment_config.yaml").read_text())["attributes"]["hiera_backend"][
+        "description"
+    ]
+    removal = (ROOT / "docs/plugin.md").read_text().split("## Remove it")[1].split("## Limits")[0]
+    for text in (help_text, removal, (ROOT / "docs/hiera.md").read_text()):
+        assert "configdb-sync hiera-backend remove" in text
+    assert removal.index("hiera-backend remove --env 5") < removal.index("fuel plugins --remove")
+    assert product("hiera-backend", "remove", "--help").code == 0
+
+
 def test_the_whole_program_fits_into_a_command() -> None:
     assert len(Commands().ruby(program(ROOT), "/", "5", "no", "remove")) < COMMAND_LIMIT // 2
 

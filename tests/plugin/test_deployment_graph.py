@@ -116,6 +116,12 @@ def test_every_name_is_a_task_of_each_release(release: str) -> None:
     assert [relation for relation in relations(OURS) if not resolved[relation]] == []
 
 
+def test_the_plugins_page_names_what_runs_between() -> None:
+    text = (ROOT / "docs/plugin.md").read_text(encoding="utf-8")
+    listed = text.split("Fuel's own tasks around them:")[1].split("Two more tasks")[0]
+    assert [name for name in sorted(BEFORE_MAIN | BEFORE_MAIN_FROM_9_2) if f"`{name}`" not in listed] == []
+
+
 def test_the_page_on_the_graph_lists_the_relations() -> None:
     text = (ROOT / "docs/decisions/tasks-in-the-graph.md").read_text(encoding="utf-8")
     listed = [line.replace("\\|", "|") for line in text.splitlines() if line.startswith("| `")]
