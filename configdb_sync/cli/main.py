@@ -37,6 +37,7 @@ _PLACES = {
     "load": ("transfer", "load_command"),
     "gc": ("gc", "gc_command"),
     "doctor": ("doctor", "doctor"),
+    "hiera-backend": ("hiera_backend", "hiera_backend"),
     "dashboard-link": ("dashboard", "dashboard_link"),
     "keystone": ("keystone", "keystone"),
     "configdb": ("serve", "configdb"),

@@ -14,6 +14,11 @@ from configdb_sync.simulator.reading import pieces, read
 from configdb_sync.simulator.tree import Tree
 from configdb_sync.simulator.writing import WRITING, SaidError
 
+_SAME = {
+    "true": Output(b"", b"", 0),
+    # Simulated nodes have no Hiera backend, and the only Ruby program that is sent looks for it.
+    "ruby": Output(b'configdb-sync 1 {"environment":null,"found":[],"own":null,"error":null}\n', b"", 0),
+}
 _NOT_FOUND = Output(b"", b"sh: 1: not found\n", 127)
 
 
@@ -23,8 +28,8 @@ def execute(tree: Tree, command: str) -> Output:
     if parsed is None:
         return _NOT_FOUND
     name, arguments = parsed
-    if name == "true":
-        return Output(b"", b"", 0)
+    if name in _SAME:
+        return _SAME[name]
     if name == "read":
         return Output(read(tree, arguments), b"", 0)
     if name == "pieces":
@@ -47,5 +52,5 @@ def _parsed(command: str) -> tuple[str, tuple[str, ...]] | None:
     if len(words) < 8 or words[0] != "timeout" or words[4:6] != ["sh", "-c"]:
         return None
     name = words[7]
-    known = name in {"read", "pieces", *WRITING}
+    known = name in {"read", "pieces", "ruby", *WRITING}
     return (name, tuple(words[8:])) if known and words[6] == script(name) else None

@@ -5,99 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.hiera_backend import fake_keystone
 from tests.hiera_backend.backend import LIMIT_S, ROOT, private, require
-from tests.hiera_backend.fake_keystone import PASSWORD, FakeKeystone
-from tests.hiera_backend.servers import Server
+from tests.hiera_backend.fake_keystone import PASSWORD
+from tests.hiera_backend.fuel_node import SCRIPT, FuelNode
 from tests.hiera_backend.test_hiera_yaml import FUEL
 from tests.plugin import jail as jails
-from tests.plugin.calling import section
 from tests.support.product import contents
-from tests.support.trees import make_node
 
-SCRIPT = ROOT / "deployment_scripts/hiera_backend"
 TASKS = {one["id"]: one for one in yaml.safe_load((ROOT / "deployment_tasks.yaml").read_text())}
-
-
-@dataclass
-class FuelNode:
-    """A node's root folder: Fuel 9's files, Hiera's settings, and Puppet as old as there."""
-
-    root: Path
-    server: Server
-    keystone: FakeKeystone
-    puppet: str = "3.8.7"
-
-    @property
-    def settings(self) -> Path:
-        return self.root / "etc/configdb-sync/hiera.yaml"
-
-    @property
-    def hiera_yaml(self) -> str:
-        return (self.root / "etc/hiera.yaml").read_text()
-
-    def configure(self, **changed: Any) -> None:
-        """Write the plugin's settings into the node's own file, as Fuel does."""
-        values = {
-            "hiera_backend": True,
-            "configdb": "url",
-            "configdb_url": self.server.url,
-            "auth_url": self.keystone.url,
-            "username": "uploader",
-            "password": "CANARY-uploader",
-            "hiera_username": "reader",
-            "hiera_password": PASSWORD,
-        }
-        metadata = changed.pop("metadata", {})
-        own = section(**(values | changed))
-        own["metadata"] |= metadata
-        whole = {"uid": "1", "deployment_id": 5, "fqdn": "node-1.example.com", "master_ip": "127.0.0.1", "debug": True}
-        path = self.root / "etc/fuel/cluster/5/astute.yaml"
-        path.write_text(yaml.safe_dump({**whole, "configdb-sync": own}))
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the task's script on it."""
-        stub = self.root.parent / "puppet-stub/puppet"
-        stub.mkdir(parents=True, exist_ok=True)
-        (stub / "version.rb").write_text(f"module Puppet; def self.version; '{self.puppet}'; end; end\n")
-        environ = {**os.environ, "RUBYLIB": f"{stub.parent}:{os.environ.get('RUBYLIB', '')}"}
-        command = [str(SCRIPT), *words, "--root", str(self.root)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-        assert "CANARY" not in done.stdout + done.stderr
-        assert done.stderr == ""
-        return done
-
-    def last_line(self, *words: str, code: int = 0) -> str:
-        done = self.run(*words)
-        assert done.returncode == code, done.stdout
-        return done.stdout.splitlines()[-1]
-
-
-@pytest.fixture
-def node(server: Server, tmp_path: Path) -> Iterator[FuelNode]:
-    require("ruby")
-    with fake_keystone.running() as keystone:
-        keystone.endpoint = server.url
-        server.guard = keystone.takes
-        root = tmp_path / "root"
-        root.mkdir()
-        make_node(tmp_path / "made", "1")
-        (tmp_path / "made/node-1/etc").rename(root / "etc")
-        (root / "etc/hiera.yaml").write_text(FUEL)
-        (root / "etc/hiera.yaml").chmod(0o640)
-        (root / "etc/puppet").mkdir()
-        (root / "etc/puppet/hiera.yaml").symlink_to("../hiera.yaml")
-        found = FuelNode(root, server, keystone)
-        found.configure()
-        yield found
 
 
 def test_on_and_off_again(node: FuelNode) -> None:

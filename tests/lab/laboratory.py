@@ -19,7 +19,7 @@ from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
 from tests.lab import broker as brokers
 from tests.lab.broker import Broker, make_broker
-from tests.lab.nodes import Node, daemon, make_node
+from tests.lab.nodes import Node, daemon, make_node, ruby
 
 IDENTITIES = ("1", "2", "3", "4")
 START = 60
@@ -86,7 +86,9 @@ def unavailable() -> str | None:
         return "RabbitMQ is not installed here"
     if daemon() is None:
         return "mcollectived is not installed here"
-    for program in ("ruby", "openssl", "setpriv", "unshare"):
+    if ruby() is None:
+        return "ruby is not installed here"
+    for program in ("openssl", "setpriv", "unshare"):
         if shutil.which(program) is None:
             return f"{program} is not installed here"
     tried = subprocess.run(

@@ -12,6 +12,8 @@ from tests.lab.processes import PATH, Program
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = Path(__file__).with_name("agents")
 UNPACKED = ROOT / ".cache/mcollective"
+# Where things are put on nodes, apart from /etc. Nothing that the daemon needs may be there.
+OWN = ("usr/local", "var/cache")
 # Nothing on a node asks for these.
 _LEFT_OUT = shutil.ignore_patterns("shadow*", "gshadow*", "private", "hiera", "fuel", "astute.yaml", ".git")
 
@@ -33,18 +35,28 @@ def daemon() -> Daemon | None:
     return None
 
 
+def ruby() -> str | None:
+    """Return the Ruby of nodes: one that isn't in a folder that they have for themselves. None if there is none."""
+    return shutil.which("ruby", path="/usr/bin:/bin")
+
+
 @dataclass(frozen=True)
 class Node:
-    """A node. ``etc`` is what it sees as /etc; all else is the machine's."""
+    """A node. ``root`` holds what it sees as /etc, /usr/local and /var/cache; all else is the machine's."""
 
     identity: str
     folder: Path
     process: Program
 
     @property
+    def root(self) -> Path:
+        """The folder with those that are its own."""
+        return self.folder / "root"
+
+    @property
     def etc(self) -> Path:
         """The folder that it has as /etc."""
-        return self.folder / "root/etc"
+        return self.root / "etc"
 
     @property
     def hiera(self) -> Path:
@@ -57,10 +69,12 @@ class Node:
         return self.etc / "fuel"
 
     def clear(self) -> None:
-        """Take away its settings; /etc/hiera and /etc/fuel are there, empty."""
-        (self.etc / "astute.yaml").unlink(missing_ok=True)
-        for place in (self.hiera, self.fuel):
-            place.mkdir(exist_ok=True)
+        """Take away its settings; /etc/hiera and /etc/fuel are there, empty, and so is what else is its own."""
+        for name in ("astute.yaml", "hiera.yaml", "puppet/hiera.yaml"):
+            (self.etc / name).unlink(missing_ok=True)
+        shutil.rmtree(self.etc / "configdb-sync", ignore_errors=True)
+        for place in (self.hiera, self.fuel, *(self.root / name for name in OWN)):
+            place.mkdir(parents=True, exist_ok=True)
             for path in place.iterdir():
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
@@ -92,10 +106,9 @@ def make_node(folder: Path, identity: str, common: Sequence[str], *, level: str 
     (folder / "server.cfg").write_text("\n".join(lines) + "\n")
     etc = folder / "root/etc"
     shutil.copytree("/etc", etc, symlinks=True, ignore=_LEFT_OUT, ignore_dangling_symlinks=True)
-    script = (
-        f"mount --bind '{etc}' /etc\nexec ruby -r'{AGENTS}/ruby3.rb' '{found.program}' --config '{folder}/server.cfg'"
-    )
-    command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", script]
+    mounts = [f"mount --bind '{folder}/root/{name}' /{name}" for name in ("etc", *OWN)]
+    run = f"exec '{ruby()}' -r'{AGENTS}/ruby3.rb' '{found.program}' --config '{folder}/server.cfg'"
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-ec", "\n".join([*mounts, run])]
     environ = {"PATH": PATH, "HOME": "/root", "LANG": "C"}
     if found.library is not None:
         environ["RUBYLIB"] = str(found.library)

@@ -1,4 +1,4 @@
-"""U1, U2, S11: where Fuel's four releases put the plugin's tasks, by a model that is checked against a real Nailgun."""
+"""U1, U2, U15: where Fuel's four releases put the plugin's tasks, by a model that is checked against a real Nailgun."""
 
 from __future__ import annotations
 
@@ -10,73 +10,24 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.plugin.deployment_graph import MASTER, RELATIONS, Graph, Place, build
+from tests.plugin.deployment_graph import MASTER, RELEASES, Graph, Place, build, fuel_tasks, names_no_task, relations
 from tests.support.fixtures import require_data
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS: list[dict[str, Any]] = yaml.safe_load((ROOT / "deployment_tasks.yaml").read_text(encoding="utf-8"))
 PRE, MAIN, POST = (f"upload_data_to_configdb{suffix}" for suffix in ("_pre", "", "_post"))
 OFF, ON = "configdb_hiera_off", "configdb_hiera_on"
-RELEASES = ("9.0.1", "9.2", "newton", "ocata")
-ROLES = {"1": ["primary-controller"], "2": ["compute", "cinder"], "3": ["ceph-osd"]}
-EVERYWHERE = ["/.*/"]
-
-Task = dict[str, Any]
-
-
-def task(name: str, role: list[str], requires: Iterable[str] = (), required_for: Iterable[str] = ()) -> Task:
-    return {
-        "id": name,
-        "type": "puppet",
-        "role": role,
-        "requires": list(requires),
-        "required_for": list(required_for),
-    }
-
-
-def cross(made: Task, name: str, role: str) -> Task:
-    return made | {"cross-depends": [{"name": name, "role": role}]}
-
-
-def core(release: str) -> list[Task]:
-    """The core's tasks that matter here, as each release has them, and some that are deployed afterwards."""
-    stages = ["pre_deployment_start", "pre_deployment_end", "deploy_start"]
-    stages += ["deploy_end", "post_deployment_start", "post_deployment_end"]
-    found: list[Task] = [
-        {"id": name, "type": "stage", "requires": [before] if before else []}
-        for name, before in zip(stages, ["", *stages], strict=False)
-    ]
-    begins = ["pre_deployment_start"]
-    found += [
-        task("rsync_core_puppet", EVERYWHERE, required_for=begins),
-        task("pre_hiera_config", EVERYWHERE, ["rsync_core_puppet"], begins),
-        task("override_configuration", EVERYWHERE, ["pre_hiera_config"], begins),
-        task("plugins_rsync", EVERYWHERE, required_for=begins),
-        task("plugins_setup_repositories", EVERYWHERE, required_for=begins),
-        task("setup_repositories", EVERYWHERE, ["hiera"], ["deploy_end"]),
-        task("fuel_pkgs", EVERYWHERE, ["setup_repositories"], ["globals"]),
-        task("hiera", EVERYWHERE, ["deploy_start"], ["deploy_end"]),
-        task("globals", EVERYWHERE, ["hiera"], ["deploy_end"]),
-        task("logging", EVERYWHERE, ["globals", "setup_repositories"], ["deploy_end"]),
-        task("netconfig", EVERYWHERE, ["logging"], ["deploy_end"]),
-        task("openstack-controller", ["primary-controller"], ["netconfig"], ["deploy_end"]),
-        task("upload_nodes_info", EVERYWHERE, ["post_deployment_start"], ["post_deployment_end"]),
-    ]
-    master_too = ["master", *EVERYWHERE]
-    if release.startswith("9."):
-        found.append(task("upload_configuration", master_too, ["override_configuration"], begins))
-    else:
-        copy = task("copy_cluster_configuration", EVERYWHERE, ["override_configuration"], begins)
-        found += [
-            task("upload_node_configuration", master_too, ["override_configuration"], begins),
-            task("upload_cluster_configuration", ["master"], required_for=begins),
-            cross(copy, "upload_cluster_configuration", "master"),
-        ]
-    return found
+# A controller has the tags of its role too, from Fuel 9.2 on.
+CONTROLLER = [f"primary-{tag}" for tag in ("controller", "database", "keystone", "rabbitmq", "neutron")]
+ROLES = {"1": CONTROLLER, "2": ["compute", "cinder"], "3": ["ceph-osd"]}
+WRITERS = {"upload_configuration", "upload_node_configuration", "copy_cluster_configuration"}
+# What runs in the deployment stage before the nodes' settings are uploaded; the last one may run earlier still.
+BEFORE_MAIN = {"hiera", "setup_repositories", "fuel_pkgs", "globals", "allocate_hugepages", "reserved_ports"}
+BEFORE_MAIN_FROM_9_2 = {"pkg_upgrade", "prepare_symlinks"}
 
 
 def graph(release: str) -> Graph:
-    return build([*core(release), *OURS], ROLES)
+    return build([*fuel_tasks(release), *OURS], ROLES)
 
 
 def names(places: Iterable[Place]) -> set[str]:
@@ -99,8 +50,7 @@ def test_main_is_after_all_that_writes_settings_on_every_node(release: str) -> N
     found = graph(release)
     earlier = found.all_before((MAIN, MASTER))
     writers = {"globals", "hiera", "override_configuration", "plugins_setup_repositories"}
-    writers |= {name for name in names(found.before) if name.startswith(("upload_configuration", "copy_cluster"))}
-    writers |= {"upload_node_configuration"} & names(found.before)
+    writers |= WRITERS & names(found.before)
     for name in writers:
         assert found.at(name) <= earlier, name
         assert {node for _, node in found.at(name)} >= ROLES.keys(), name
@@ -110,18 +60,12 @@ def test_main_is_after_all_that_writes_settings_on_every_node(release: str) -> N
 @pytest.mark.parametrize("release", RELEASES)
 def test_main_is_before_every_other_deployment_task(release: str) -> None:
     found = graph(release)
-    deployed = {
-        name for name in names(found.before) if ("deploy_start", None) in found.all_before((name, one(found, name)))
-    }
-    deployed -= {"hiera", "setup_repositories", "fuel_pkgs", "globals", MAIN}
-    assert {"logging", "netconfig", "openstack-controller", "deploy_end"} <= deployed
-    for name in deployed:
-        for place in found.at(name):
-            assert (MAIN, MASTER) in found.all_before(place), place
-
-
-def one(found: Graph, name: str) -> Any:
-    return next(iter(found.at(name)))[1]
+    assert found.beside((MAIN, MASTER)) == set()
+    between = names(found.all_before((MAIN, MASTER)) - found.all_before((PRE, MASTER))) - {PRE, "deploy_start"}
+    assert between == BEFORE_MAIN | (set() if release == "9.0.1" else BEFORE_MAIN_FROM_9_2)
+    assert {"logging", "netconfig", "primary-openstack-controller", "deploy_end"} <= names(
+        found.all_after((MAIN, MASTER))
+    )
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -138,6 +82,18 @@ def test_pre_is_between_the_stages_and_post_at_the_end(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_what_runs_beside_pre_and_post(release: str) -> None:
+    """As docs/plugin.md says it."""
+    found = graph(release)
+    assert names(found.beside((PRE, MASTER))) == {"reserved_ports"}
+    beside_post = names(found.beside((POST, MASTER)))
+    assert {"update_hosts", "upload_cirros", "enable_quorum"} <= beside_post
+    assert 20 <= len(beside_post) <= 30
+    for name in beside_post:
+        assert all((MAIN, MASTER) in found.all_before(place) for place in found.at(name)), name
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_hiera_asks_configdb_only_when_its_data_is_there(release: str) -> None:
     """U15: off before anything is uploaded, on between the upload and what is deployed; on nodes, not the master."""
     found = graph(release)
@@ -150,43 +106,26 @@ def test_hiera_asks_configdb_only_when_its_data_is_there(release: str) -> None:
         assert (ON, node) in found.all_before(("logging", node))
 
 
-# Which declared relation comes to something on which release: what a release doesn't know is dropped without a word.
-RESOLVED = {
-    (PRE, "requires", "pre_deployment_end"): RELEASES,
-    (PRE, "required_for", "deploy_start"): RELEASES,
-    (MAIN, "requires", "pre_deployment_end"): RELEASES,
-    (MAIN, "requires", "upload_configuration"): ("9.0.1", "9.2"),
-    (MAIN, "required_for", "deploy_end"): RELEASES,
-    (MAIN, "cross-depends", "globals"): RELEASES,
-    (MAIN, "cross-depends", "upload_configuration"): ("9.0.1", "9.2"),
-    (MAIN, "cross-depends", "upload_node_configuration"): ("newton", "ocata"),
-    (MAIN, "cross-depends", "copy_cluster_configuration"): ("newton", "ocata"),
-    (MAIN, "cross-depended-by", "logging"): RELEASES,
-    (POST, "requires", "post_deployment_start"): RELEASES,
-    (POST, "required_for", "post_deployment_end"): RELEASES,
-    (OFF, "requires", "plugins_rsync"): RELEASES,
-    (OFF, "required_for", "pre_deployment_end"): RELEASES,
-    (ON, "requires", "globals"): RELEASES,
-    (ON, "required_for", "logging"): RELEASES,
-    (ON, "required_for", "deploy_end"): RELEASES,
-    (ON, "cross-depends", "upload_data_to_configdb"): RELEASES,
-}
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_name_is_a_task_of_each_release(release: str) -> None:
+    """U2: Nailgun drops a relation with nothing without a word, and can't draw the graph (``graph.gv``)."""
+    known = [task["id"] for task in (*fuel_tasks(release), *OURS)]
+    assert names_no_task(OURS, known) == []
+    assert names_no_task(fuel_tasks(release), known) == []
+    resolved = graph(release).resolved
+    assert [relation for relation in relations(OURS) if not resolved[relation]] == []
 
 
-def test_each_relation_means_something_on_a_release() -> None:
-    found: dict[tuple[str, str, str], tuple[str, ...]] = {}
-    for release in RELEASES:
-        for relation, places in graph(release).resolved.items():
-            if relation[0] in {PRE, MAIN, POST, OFF, ON}:
-                found[relation] = (*found.get(relation, ()), *([release] if places else []))
-    assert found == RESOLVED
+def test_the_plugins_page_names_what_runs_between() -> None:
+    text = (ROOT / "docs/plugin.md").read_text(encoding="utf-8")
+    listed = text.split("Fuel's own tasks around them:")[1].split("Two more tasks")[0]
+    assert [name for name in sorted(BEFORE_MAIN | BEFORE_MAIN_FROM_9_2) if f"`{name}`" not in listed] == []
 
 
-def test_the_page_on_the_graph_lists_them() -> None:
+def test_the_page_on_the_graph_lists_the_relations() -> None:
     text = (ROOT / "docs/decisions/tasks-in-the-graph.md").read_text(encoding="utf-8")
-    for name, kind, other in RESOLVED:
-        assert f"| `{name}` | {kind} | `{other}` |" in text
-    assert all(relation in RELATIONS for _, relation, _ in RESOLVED)
+    listed = [line.replace("\\|", "|") for line in text.splitlines() if line.startswith("| `")]
+    assert listed == [f"| `{task}` | {kind} | `{name}` |" for task, kind, name in relations(OURS)]
 
 
 @pytest.mark.parametrize("release", ["9.0.1", "newton"])
@@ -196,7 +135,7 @@ def test_the_model_resolves_as_the_real_nailgun_did(release: str) -> None:
     tasks = json.loads((data / "api_clusters__deployment_tasks.json").read_text())
     nodes = json.loads((data / "api_nodes__cluster_id.json").read_text())
     said = json.loads((data / "serialised_task.json").read_text())[0]
-    roles = {str(node["id"]): _roles(node) for node in nodes}
+    roles = _roles(nodes)
     found = build(tasks, roles)
     place = (said["id"], MASTER)
     assert found.before[place] == {(each["name"], each["node_id"]) for each in said["requires"]}
@@ -212,9 +151,9 @@ def test_our_tasks_among_a_real_nailguns(release: str) -> None:
     known = {task["id"] for task in tasks}
     # Stored is a part of the graph: what it lacks is as in that release.
     whole = [each for each in tasks if each["id"] != MAIN]
-    whole += [each for each in core(release) if each["id"] not in known]
+    whole += [each for each in fuel_tasks(release) if each["id"] not in known]
     whole += OURS
-    found = build(whole, {str(node["id"]): _roles(node) for node in nodes})
+    found = build(whole, _roles(nodes))
     assert found.cycle() == []
     for place in found.at("logging"):
         assert (MAIN, MASTER) in found.all_before(place)
@@ -223,6 +162,13 @@ def test_our_tasks_among_a_real_nailguns(release: str) -> None:
         assert found.at(name) <= earlier, name
 
 
-def _roles(node: dict[str, Any]) -> list[str]:
-    roles = [*node["roles"], *node["pending_roles"]]
-    return [*roles, *(f"primary-{role}" for role in roles if role == "controller")]
+def _roles(nodes: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the roles and tags by node; the first controller is the primary one."""
+    found: dict[str, list[str]] = {}
+    controller = CONTROLLER
+    for node in nodes:
+        roles = [*node["roles"], *node["pending_roles"]]
+        found[str(node["id"])] = controller if "controller" in roles else roles
+        if "controller" in roles:
+            controller = [role.removeprefix("primary-") for role in CONTROLLER]
+    return found

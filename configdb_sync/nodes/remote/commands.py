@@ -7,7 +7,9 @@ commands show in ``ps`` and in the node's log.
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
 import re
 import shlex
 from collections.abc import Sequence
@@ -28,6 +30,8 @@ COMMAND_LIMIT = 100_000
 """Bytes of one command: Linux allows 128 KiB for one argument of ``sh -c``."""
 
 _KILL_AFTER = 5
+_ALONE = frozenset({"read", "pieces", "ruby"})
+"""Scripts that don't need what the others have in common."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,10 @@ class Commands:
         """Return the command that takes away what a write left in ``folder`` (as it is on the machine)."""
         return self._command("discard", folder, temporary, self.hiera, path)
 
+    def ruby(self, program: bytes, *arguments: str) -> str:
+        """Return the command that runs a Ruby program. Like all commands it shows in the node's list of processes."""
+        return self._command("ruby", base64.b64encode(gzip.compress(program, mtime=0)), *arguments)
+
     def _read_as(self, file: NodeFile) -> tuple[str, str, str]:
         return f"{self.hiera}/{file.path}", self.root + file.target, file.sha256
 
@@ -111,6 +119,6 @@ def script(name: str) -> str:
     """Return a script as it is sent: without comments and indents, with what all writing ones have in common."""
     folder = files(__package__) / "scripts"
     text = (folder / f"{name}.sh").read_text(encoding="utf-8")
-    if name not in {"read", "pieces"}:
+    if name not in _ALONE:
         text = (folder / "common.sh").read_text(encoding="utf-8") + text
     return re.sub(r"^(?:[ ]+|[ ]*#.*\n|\n)", "", text, flags=re.MULTILINE)

@@ -58,9 +58,7 @@ module ConfigdbHiera
     end
 
     def self.turn_off(installation, out)
-      installation.restore_hiera_yaml
-      installation.remove_settings
-      installation.remove_code
+      installation.remove
       out.puts "ok: Hiera reads this node's files"
     end
 

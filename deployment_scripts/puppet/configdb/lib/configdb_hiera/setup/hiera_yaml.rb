@@ -30,6 +30,14 @@ module ConfigdbHiera
         result.force_encoding(text.encoding)
       end
 
+      # Whether the backend is among those of a text. What isn't YAML has none.
+      def self.listed?(text)
+        found = YamlFiles.parse(text)
+        found.is_a?(Hash) && [found[:backends]].flatten.map(&:to_s).include?('configdb')
+      rescue YamlFiles::UnreadableError
+        false
+      end
+
       def self.with_ours(backends, beside)
         return ['configdb'] + backends unless backends.include?('yaml')
         ours = beside ? %w[configdb yaml] : ['configdb']

@@ -1,0 +1,165 @@
+"""``configdb-sync hiera-backend``: the Hiera backend on nodes, beside the plugin's tasks (U15)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import configdb_sync
+from configdb_sync.cli.bus import open_bus
+from configdb_sync.cli.options import BUS, ENVIRONMENT, NAILGUN, Session, node_names, settings_options
+from configdb_sync.cli.output import show_json
+from configdb_sync.cli.sources import MCOLLECTIVE
+from configdb_sync.errors import EnvironmentMismatchError, NodeError
+from configdb_sync.exits import Exit
+from configdb_sync.nailgun.roster import Roster
+from configdb_sync.nodes.directory import DirectoryNodes
+from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_in_trees, remove_over_bus
+from configdb_sync.nodes.mcollective import MCollectiveNodes
+from configdb_sync.nodes.names import natural_key
+
+Outcome = Removal | NodeError
+
+
+@click.group("hiera-backend")
+def hiera_backend() -> None:
+    """Work on the Hiera backend on the nodes."""
+
+
+@hiera_backend.command()
+@settings_options("state", "database", *NAILGUN, *BUS)
+@click.option("--env", "environment", type=ENVIRONMENT, required=True, metavar="N", help="The environment's number.")
+@click.option(
+    "--from",
+    "place",
+    default=MCOLLECTIVE,
+    show_default=True,
+    metavar="mcollective|DIR",
+    help="The nodes themselves, or a folder of node trees.",
+)
+@click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, by id or FQDN (default: all).")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def remove(
+    session: Session, *, environment: int, place: str, nodes: tuple[str, ...], dry_run: bool, output: str
+) -> Exit:
+    """Remove the Hiera backend from nodes without a deployment: code, settings with the password, cached documents, the
+    line in hiera.yaml.
+
+    Hiera then reads the nodes' own files. Switch the setting off in the Fuel UI first: the next deployment puts the
+    backend back while the setting is on. Nodes of other environments are left alone. Without --node, Nailgun is asked
+    which nodes should answer, if the settings name it; nodes that Nailgun does not know are worked on too.
+    """
+    code = program(Path(configdb_sync.__file__).resolve().parents[1])
+    names = node_names(nodes)
+    order = Order(environment, named=bool(names), look=dry_run)
+    with contextlib.ExitStack() as stack:
+        if place == MCOLLECTIVE:
+            found = _on_nodes(session, stack, code, names, order)
+        else:
+            found = _in_trees(session, Path(place), code, names, order)
+        outcomes = []
+        for outcome in found:
+            outcomes.append(outcome)
+            if output == "text":
+                _tell(outcome, dry_run=dry_run)
+    if output == "json":
+        outcomes.sort(key=lambda outcome: natural_key(_identity(outcome)))
+        show_json(
+            {
+                "environment": environment,
+                "dry_run": dry_run,
+                "nodes": [_json(outcome, dry_run=dry_run) for outcome in outcomes],
+            }
+        )
+    else:
+        _tell_counts(outcomes, dry_run=dry_run)
+    return Exit.PARTIAL if any(isinstance(outcome, NodeError) for outcome in outcomes) else Exit.OK
+
+
+def _on_nodes(
+    session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: Order
+) -> Iterator[Outcome]:
+    settings = session.settings
+    roster = None if names and all(name.isdigit() for name in names) else _roster(session, order.environment)
+    rpc = stack.enter_context(open_bus(settings))
+    if names:
+        identities = list(dict.fromkeys(one for name in names for one in _identities(session, roster, name, order)))
+    else:
+        expected = () if roster is None else tuple(roster.by_identity)
+        answering = MCollectiveNodes(rpc, env=order.environment, expected=expected).identities()
+        identities = sorted({*answering, *expected}, key=natural_key)
+    return remove_over_bus(rpc, code, identities, order, timeout=settings.mco_timeout)
+
+
+def _in_trees(session: Session, root: Path, code: bytes, names: tuple[str, ...], order: Order) -> Iterator[Outcome]:
+    there = DirectoryNodes(root, env=order.environment).identities()
+    identities = [
+        identity
+        for name in names
+        for identity in ([name] if name in there or name.isdigit() else _identities(session, None, name, order))
+    ]
+    return remove_in_trees(root, code, list(dict.fromkeys(identities)) if names else there, order)
+
+
+def _roster(session: Session, environment: int) -> Roster | None:
+    """Return what Nailgun knows of the environment; None without Nailgun, or if it has no such environment any more."""
+    nailgun = session.nailgun()
+    if nailgun is None:
+        return None
+    with nailgun:
+        try:
+            return Roster(nailgun.base, environment, nailgun.nodes(environment))
+        except EnvironmentMismatchError:
+            return None
+
+
+def _identities(session: Session, roster: Roster | None, name: str, order: Order) -> tuple[str, ...]:
+    """Return the identities that an id or FQDN stands for. Raises ``SettingsError``."""
+    if name.isdigit():
+        return (name,)
+    known = () if roster is None else roster.identities(name)
+    return known or (session.identity_of(order.environment, name),)
+
+
+def _identity(outcome: Outcome) -> str:
+    return outcome.identity if isinstance(outcome, Removal) else outcome.node or ""
+
+
+def _tell(outcome: Outcome, *, dry_run: bool) -> None:
+    if isinstance(outcome, NodeError):
+        click.echo(
+            f"node {outcome.node}: failed: {outcome.what}" + (f" ({outcome.way_out})" if outcome.way_out else "")
+        )
+    elif outcome.other is None:
+        done = "would be removed" if dry_run else "removed"
+        text = f"{done}: {', '.join(outcome.found)}" if outcome.found else "has nothing of the backend"
+        click.echo(f"node {outcome.identity}: {text}")
+        if outcome.own is not None:
+            click.echo(f"node {outcome.identity}: {outcome.own} stays: it was written by hand, and may hold a password")
+
+
+def _tell_counts(outcomes: list[Outcome], *, dry_run: bool) -> None:
+    done = [outcome for outcome in outcomes if isinstance(outcome, Removal)]
+    others = sum(outcome.other is not None for outcome in done)
+    cleaned = sum(bool(outcome.found) for outcome in done)
+    parts = [
+        f"{'would be removed from' if dry_run else 'removed from'} {cleaned}",
+        f"nothing on {len(done) - others - cleaned}",
+        f"failed on {len(outcomes) - len(done)}",
+        *([f"{others} of other environments left alone"] if others else []),
+    ]
+    click.echo(f"nodes: {', '.join(parts)}")
+
+
+def _json(outcome: Outcome, *, dry_run: bool) -> dict[str, Any]:
+    if isinstance(outcome, NodeError):
+        return {"node": outcome.node, "result": "failed", "what": outcome.what, "way_out": outcome.way_out}
+    if outcome.other is not None:
+        return {"node": outcome.identity, "result": "other", "environment": outcome.other}
+    result = ("found" if dry_run else "removed") if outcome.found else "nothing"
+    return {"node": outcome.identity, "result": result, "found": list(outcome.found), "kept": outcome.own}
