@@ -15,7 +15,8 @@ from keystoneauth1 import exceptions as faults
 from keystoneauth1 import loading, session
 from keystoneauth1.identity.base import BaseIdentityPlugin
 
-from configdb_sync.configdb import causes, clouds, tokens, urls
+from configdb_sync import tls_errors
+from configdb_sync.configdb import clouds, tokens, urls
 from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import (
@@ -240,7 +241,7 @@ def _meant(where: str, error: faults.ClientException) -> UnavailableError | Unex
         # Which versions there are is asked first, and what kept it from being told is what is wrong.
         return _meant(where, error.__context__)
     if isinstance(error, faults.SSLError):
-        what, way_out = causes.certificate(error, "OS_CACERT")
+        what, way_out = tls_errors.explain(error, "OS_CACERT")
         return UnavailableError(f"Keystone {where}: {what}; nothing was sent", way_out=way_out)
     if isinstance(error, _AWAY):
         return UnavailableError(f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?")

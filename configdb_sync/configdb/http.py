@@ -9,7 +9,8 @@ from pathlib import Path
 import requests
 import urllib3
 
-from configdb_sync.configdb import causes, urls
+from configdb_sync import tls_errors
+from configdb_sync.configdb import urls
 from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.configdb.faults import LostError, TLSError
@@ -74,12 +75,14 @@ class HttpExchange:
             with self._session.send(prepared, timeout=timeout, allow_redirects=False, **self._options) as response:
                 return Answer(response.status_code, _headers(response.headers), self._body(response))
         except requests.exceptions.SSLError as error:
-            what, way_out = causes.certificate(error, self._trust)
+            what, way_out = tls_errors.explain(error, self._trust)
             raise TLSError(f"{self._base}: {what}; nothing was sent", way_out=way_out) from None
         except (requests.exceptions.InvalidURL, UnicodeError, requests.exceptions.InvalidHeader) as error:
-            raise UnexpectedAnswerError(f"{self._base}: the request can't be made ({causes.reason(error)})") from None
+            raise UnexpectedAnswerError(
+                f"{self._base}: the request can't be made ({tls_errors.reason(error)})"
+            ) from None
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise LostError(f"{self._base}: {causes.reason(error)}") from None
+            raise LostError(f"{self._base}: {tls_errors.reason(error)}") from None
 
     def _body(self, response: requests.Response) -> bytes:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":

@@ -27,6 +27,10 @@ class UnreachableError(BusError):
     """No broker of the pool could be connected to within the limits."""
 
 
+class IncompatibleError(UnreachableError):
+    """The broker and we don't agree on TLS or on the version of STOMP; trying again would not help."""
+
+
 class LoginRefusedError(BusError):
     """The broker refused the login or the virtual host; trying again would not help."""
 

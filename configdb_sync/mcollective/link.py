@@ -8,16 +8,19 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from configdb_sync import tls_errors
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective import sockets
 from configdb_sync.mcollective.connector import Replies, Target
-from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
+from configdb_sync.mcollective.faults import IncompatibleError, LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.library import Frame, StompException
 from configdb_sync.mcollective.settings import BusSettings, Host
 from configdb_sync.mcollective.transport import Connection, Inbox, PumpedTransport
 from configdb_sync.mcollective.values import printable
 
 WAY_OUT = "see that the broker runs; --mco-connect-limit and --mco-attempts say how long and how often it is tried"
+_STOMP = "1.1"
+"""The version that we ask for; without a word the broker speaks 1.0 (STOMP 1.2, Protocol Negotiation)."""
 _BEATS = 2.5
 _SLICE = 1.0
 _LASTING = re.compile(r"not_found|access_refused|precondition_failed|not_allowed", flags=re.IGNORECASE)
@@ -123,8 +126,10 @@ class Link:
             if self.host.tls is not None:
                 phase = "handshake"
                 sock = sockets.secure(sock, self.host, self._deadline, self._clock)
-        except ssl.SSLCertVerificationError as error:
-            raise self._unreachable(phase, f"its certificate isn't trusted: {error.verify_message}") from error
+        except ssl.SSLError as error:
+            what, way_out = tls_errors.explain(error, "plugin.rabbitmq.pool.N.ssl.ca in MCollective's client.cfg")
+            kind = IncompatibleError if tls_errors.lasting(error) else UnreachableError
+            raise kind(f"the broker {self.host} can't be used: {what}", way_out=way_out, phase=phase) from error
         except TimeoutError as error:
             raise self._unreachable(phase, f"no answer within {self._settings.bounds.connect:g} s") from error
         except OSError as error:
@@ -157,6 +162,13 @@ class Link:
             raise LoginRefusedError(
                 f"the broker {self.host} refused user {self.host.user!r} at vhost {self._settings.vhost!r}: {text}",
                 way_out="check user, password and vhost in MCollective's client.cfg",
+                phase="login",
+            )
+        version = str(self._inbox.connected.headers.get("version", "1.0"))
+        if version != _STOMP:
+            raise IncompatibleError(
+                f"the broker {self.host} speaks STOMP {printable(version)[:20]}, not {_STOMP} as it was asked to",
+                way_out="use a broker with STOMP 1.1, such as RabbitMQ with its plugin rabbitmq_stomp",
                 phase="login",
             )
         return _silence(self._inbox.connected.headers.get("heart-beat", "0,0"), beat)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import BusError
-from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
+from configdb_sync.mcollective.faults import IncompatibleError, LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import WAY_OUT, Link
 from configdb_sync.mcollective.settings import BusSettings
 
@@ -61,12 +61,15 @@ class Pool:
         failures: dict[str, BusError] = {}
         end = self._clock.monotonic() + patience
         attempts = 0
-        while attempts < self._settings.bounds.attempts or self._clock.monotonic() < end:
+        left = set(range(len(hosts)))
+        while left and (attempts < self._settings.bounds.attempts or self._clock.monotonic() < end):
             if attempts:
                 self._clock.sleep(min(_PAUSE * 2 ** min(attempts - 1, 10), _LONGEST_PAUSE))
             attempts += 1
             for step in range(len(hosts)):
                 place = (self._first + step) % len(hosts)
+                if place not in left:
+                    continue
                 try:
                     link = Link(hosts[place], self._settings, self._clock.monotonic, self._new_id()[:12])
                 except (UnreachableError, LoginRefusedError) as error:
@@ -74,13 +77,16 @@ class Pool:
                     if isinstance(error, LoginRefusedError) and self._clock.monotonic() >= end:
                         raise
                     failures[str(hosts[place])] = error
+                    if isinstance(error, IncompatibleError):
+                        left.remove(place)
                     _log.debug("%s", error)
                 else:
                     self._first = place
                     return link
         if len(hosts) == 1:
             only = failures[str(hosts[0])]
-            raise UnreachableError(_tried(only.what, attempts), way_out=only.way_out, phase=only.phase)
+            kind = IncompatibleError if isinstance(only, IncompatibleError) else UnreachableError
+            raise kind(_tried(only.what, attempts), way_out=only.way_out, phase=only.phase)
         raise UnreachableError(
             _tried("; ".join(f"{each.what} ({each.phase})" for each in failures.values()), attempts),
             way_out=WAY_OUT,

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 
 from configdb_sync.errors import NodeFileError
-from configdb_sync.nodes.replacing import like_folder
+from configdb_sync.nodes.replacing import like_folder, settle
 from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
 
 MARK = ".configdb-sync.folder"
@@ -59,6 +59,8 @@ def _make_one(place: Place) -> None:
             like_folder(made, place.folder)
             os.fchmod(made, stat.S_IMODE(os.fstat(place.folder).st_mode))
             os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=made))
+            settle(made)
+            settle(place.folder)
         finally:
             os.close(made)
 
@@ -72,4 +74,5 @@ def _remove_one(place: Place) -> bool:
     finally:
         os.close(folder)
     os.rmdir(place.name, dir_fd=place.folder)
+    settle(place.folder)
     return True

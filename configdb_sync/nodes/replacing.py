@@ -62,7 +62,7 @@ def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
         _verify(descriptor, content)
         check_unchanged(folder, live)
         os.rename(temporary, live.name, src_dir_fd=folder, dst_dir_fd=folder)
-        _settle(folder)
+        settle(folder)
         return os.fstat(descriptor)
 
 
@@ -82,7 +82,8 @@ def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         except FileExistsError as error:
             raise appeared() from error
-        _settle(folder)
+        os.unlink(temporary, dir_fd=folder)
+        settle(folder)
         return os.fstat(descriptor)
 
 
@@ -90,7 +91,7 @@ def take_away(folder: int, live: Live) -> None:
     """Remove ``live``. Raises ``FileChangedError`` if the file isn't that any more."""
     check_unchanged(folder, live)
     os.unlink(live.name, dir_fd=folder)
-    _settle(folder)
+    settle(folder)
 
 
 def check_unchanged(folder: int, live: Live) -> None:
@@ -237,7 +238,12 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     )
 
 
-def _settle(folder: int) -> None:
-    # The change is made; that some file systems can't sync a folder doesn't unmake it.
-    with contextlib.suppress(OSError):
+def settle(folder: int) -> None:
+    """Have the disk hold an open folder's names as they are now (R3). Raises OSError if the disk fails."""
+    try:
         os.fsync(folder)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}:
+            raise
+        # A file system that can't sync one folder alone syncs all that it has.
+        os.sync()

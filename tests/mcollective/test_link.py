@@ -13,7 +13,7 @@ import pytest
 from configdb_sync.errors import BusError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.mcollective.connector import Connector, RabbitMQ, Replies
-from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
+from configdb_sync.mcollective.faults import IncompatibleError, LoginRefusedError, LostError, UnreachableError
 from configdb_sync.mcollective.link import Link
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import BusSettings
@@ -54,6 +54,20 @@ def test_b01_bodies_arrive_as_the_bytes_that_they_are() -> None:
     assert first.body == raw
     assert second is not None
     assert second.body == bytes(range(256)) * 100
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.0", None, "9" * 1000])
+def test_a_broker_of_another_version_of_stomp_is_told_at_once(version: str | None) -> None:
+    """We ask for 1.1: in 1.2 headers are escaped otherwise, and 1.0 escapes none."""
+
+    def welcome(peer: Peer) -> None:
+        peer.read()
+        peer.send("CONNECTED", {"heart-beat": "0,0", **({} if version is None else {"version": version})})
+        peer.read()
+
+    told = r"speaks STOMP \S{1,20}, not 1\.1 .*use a broker with STOMP 1\.1"
+    with broker(welcome) as fake, pytest.raises(IncompatibleError, match=told):
+        BusRpc(fake.settings()).discover(timeout=1)
 
 
 def test_b02_a_broker_that_takes_the_connection_and_says_nothing() -> None:

@@ -8,13 +8,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from configdb_sync.mcollective.faults import UnreachableError
+from configdb_sync.mcollective.faults import IncompatibleError, UnreachableError
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import BusSettings, Tls
 from tests.lab.certificates import Authority, make_authority
@@ -35,11 +36,20 @@ def trusting(authority: Authority, port: int, limit: float = 30, name: str = "12
     return replace(told, hosts=(host,), bounds=replace(told.bounds, connect=limit, attempts=1))
 
 
+def patient(told: BusSettings) -> BusSettings:
+    """Have it try three times."""
+    return replace(told, bounds=replace(told.bounds, attempts=3))
+
+
 @contextlib.contextmanager
-def server(certificate: tuple[Path, Path], seen: list[bytes]) -> Iterator[int]:
-    """Take one TLS connection and keep what comes over it."""
+def server(
+    certificate: tuple[Path, Path], seen: list[bytes], change: Callable[[ssl.SSLContext], None] | None = None
+) -> Iterator[int]:
+    """Take one TLS connection and keep what comes over it; whoever comes again is left waiting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
+    if change is not None:
+        change(context)
 
     def serve(listener: socket.socket) -> None:
         sock, _ = listener.accept()
@@ -73,31 +83,72 @@ def test_a_certificate_for_another_name_is_not_trusted(authority: Authority) -> 
     seen: list[bytes] = []
     with (
         server(authority.sign("other", "DNS:other.example.com"), seen) as port,
-        pytest.raises(UnreachableError, match="isn't trusted") as error,
+        pytest.raises(IncompatibleError, match=r"can't be verified .*mismatch.*reach it by a name") as error,
     ):
-        BusRpc(trusting(authority, port)).discover(timeout=1)
+        BusRpc(patient(trusting(authority, port))).discover(timeout=1)
     assert error.value.phase == "handshake"
     assert PASSWORD.encode() not in b"".join(seen)
 
 
-def test_the_right_certificate_is_trusted_and_only_then_is_the_password_sent(authority: Authority) -> None:
+def test_an_authority_that_is_not_ours_is_told_with_the_setting(authority: Authority, tmp_path: Path) -> None:
     seen: list[bytes] = []
-    with server(authority.sign("right", "IP:127.0.0.1"), seen) as port, pytest.raises(UnreachableError) as error:
-        BusRpc(trusting(authority, port)).discover(timeout=1)
-    # It hangs up after it has seen the login.
-    assert PASSWORD.encode() in seen[0]
-    assert "closed the connection" in str(error.value) or "broke" in str(error.value)
+    stranger = make_authority(tmp_path, "stranger")
+    with (
+        server(stranger.sign("broker", "IP:127.0.0.1"), seen) as port,
+        pytest.raises(IncompatibleError, match=r"name the authority that signed it with .*pool\.N\.ssl\.ca") as error,
+    ):
+        BusRpc(patient(trusting(authority, port))).discover(timeout=1)
+    assert "tried" not in error.value.what
+    assert PASSWORD.encode() not in b"".join(seen)
 
 
-def test_certificates_of_our_own_that_cannot_be_used_are_named(authority: Authority) -> None:
-    with broker(lambda peer: None) as fake:
-        told = trusting(authority, fake.port)
-        for tls in (
-            Tls(cert="/nonexistent/cert.pem"),
-            Tls(cert=str(authority.certificate), key="/nonexistent/key.pem"),
-            Tls(ca=(str(authority.folder / "ca.key"),)),
-            Tls(ciphers="NO-SUCH-CIPHER"),
-        ):
-            with pytest.raises(UnreachableError) as error:
-                BusRpc(replace(told, hosts=(replace(told.hosts[0], tls=tls),))).discover(timeout=1)
-            assert error.value.phase == "handshake"
+def test_old_tls_is_told(authority: Authority) -> None:
+    def old(context: ssl.SSLContext) -> None:
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+
+    with (
+        server(authority.sign("broker", "IP:127.0.0.1"), [], old) as port,
+        pytest.raises(IncompatibleError, match=r"no TLS 1\.2 or later .*switch TLS 1\.2 on") as error,
+    ):
+        BusRpc(patient(trusting(authority, port))).discover(timeout=1)
+    assert "tried" not in error.value.what
+
+
+def test_a_broker_that_wants_our_certificate(authority: Authority) -> None:
+    def wanting(context: ssl.SSLContext) -> None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority.certificate)
+        # With 1.3 a server says so only after the handshake.
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    with (
+        server(authority.sign("broker", "IP:127.0.0.1"), [], wanting) as port,
+        pytest.raises(IncompatibleError, match="certificate"),
+    ):
+        BusRpc(patient(trusting(authority, port))).discover(timeout=1)
+
+
+def test_a_port_without_tls_is_told_and_tried_once(authority: Authority) -> None:
+    def plain(peer: Peer) -> None:
+        peer.sock.recv(1 << 16)
+        peer.send("ERROR", {"message": "Invalid command"})
+
+    with broker(plain) as fake:
+        told = patient(trusting(authority, fake.port))
+        with pytest.raises(IncompatibleError, match=r"there is no TLS with it .*with TLS or without") as error:
+            BusRpc(told).discover(timeout=1)
+        assert "tried" not in error.value.what
+
+
+def test_a_broker_of_the_pool_that_cant_be_used_leaves_the_others(authority: Authority) -> None:
+    """The first has another name's certificate: it is asked once, the second as often as set."""
+    with server(authority.sign("other", "DNS:other.example.com"), []) as port:
+        told = patient(trusting(authority, port))
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            away = replace(told.hosts[0], port=closed.getsockname()[1])
+            with pytest.raises(UnreachableError, match=r"reach|can't be verified.*refused.*tried 3 times"):
+                BusRpc(replace(told, hosts=(told.hosts[0], away))).discover(timeout=1)

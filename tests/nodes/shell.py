@@ -22,9 +22,11 @@ from tests.support.rpc import OneByOne
 SHELL = os.environ.get("CONFIGDB_SYNC_TEST_SHELL", "/bin/sh")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 MESSAGE_LIMIT = 2_000_000
+ARGUMENT = 128 << 10
+"""Bytes of one argument that Linux takes: a command is one of ``sh -c``."""
 
 
-def run(command: str, path: str = PATH, prefix: Sequence[str] = ()) -> Output:
+def run(command: str, path: str = PATH, prefix: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Output:
     """Run a command as the agent does: by ``/bin/sh``, with nothing to read and little of an environment."""
     done = subprocess.run(
         [*prefix, SHELL, "-c", command],
@@ -32,7 +34,7 @@ def run(command: str, path: str = PATH, prefix: Sequence[str] = ()) -> Output:
         capture_output=True,
         check=False,
         cwd="/tmp",
-        env={"PATH": path, "LC_ALL": "C"},
+        env={"PATH": path, "LC_ALL": "C", **(environ or {})},
     )
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode
     return Output(done.stdout, done.stderr, code)
@@ -61,6 +63,7 @@ class ShellRpc(OneByOne):
     """
 
     path: str = PATH
+    environ: Mapping[str, str] | None = None
     fault: Callable[[str, str, Mapping[str, Any]], Outcome | None] | None = None
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -73,7 +76,7 @@ class ShellRpc(OneByOne):
             return given
         if agent != "execute_shell_command":
             return upload(identity, data)
-        output = run(data["cmd"], self.path)
+        output = run(data["cmd"], self.path, environ=self.environ)
         return Reply(identity, {"stdout": output.stdout, "stderr": output.stderr, "exit_code": output.code})
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:

@@ -19,14 +19,14 @@ from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Reply
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.agents import Agents
-from configdb_sync.nodes.remote.commands import COMMAND_LIMIT, PIECES_LIMIT, Commands
+from configdb_sync.nodes.remote.commands import PIECES_LIMIT, Commands
 from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.listing import listed
 from configdb_sync.nodes.remote.output import Output, fault, last_words, system_words
 from configdb_sync.nodes.remote.pieces import Assembly, next_pieces, split
 from configdb_sync.nodes.remote.reading import Reading
 from configdb_sync.nodes.remote.stream import OutputError, unpacked
-from tests.nodes.shell import ShellRpc, read
+from tests.nodes.shell import ARGUMENT, ShellRpc, read
 
 RECORDS = [
     b"configdb-sync 1\0",
@@ -173,7 +173,7 @@ def test_what_is_asked_for_fits_in_a_message_and_in_a_command(files: list[tuple[
     assert asked
     assert all(piece.length > 0 for piece in asked)
     assert sum(piece.length for piece in asked) <= PIECES_LIMIT
-    assert len(Commands().pieces(asked)) < COMMAND_LIMIT
+    assert len(Commands().pieces(asked).encode()) < ARGUMENT
 
 
 @given(st.binary(max_size=100), st.integers(0, 5))

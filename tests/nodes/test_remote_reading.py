@@ -385,11 +385,33 @@ def test_a_folder_that_cant_be_listed_and_a_file_that_cant_be_read() -> None:
         shutil.rmtree(top)
 
 
+def test_no_command_is_too_long_for_a_node_whatever_it_holds(tmp_path: Path) -> None:
+    """Hundreds of links to folders with long names full of quotes, each to be named in a further command."""
+    node = make_node(tmp_path)
+    (node / "srv/settings").mkdir(parents=True)
+    for number in range(400):
+        name = str(number) + "'" * 100
+        (node / f"srv/settings/{name}").mkdir()
+        (node / f"srv/settings/{name}/a.yaml").write_text(f"a: {number}\n")
+        (node / f"etc/hiera/{name}").symlink_to(node / f"srv/settings/{name}")
+    reading = Reading("46", Commands(root=str(node)))
+    found: object = reading.first()
+    longest = count = 0
+    while isinstance(found, str):
+        count, longest = count + 1, max(longest, len(found.encode()))
+        found = reading.take(shell.run(found))
+    assert isinstance(found, NodeRead)
+    assert found.faults == {}
+    assert len(found.files) == 401
+    assert count > 2
+    assert longest < shell.ARGUMENT
+
+
 def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> None:
     commands = Commands()
     pieces = [Piece(f"/etc/hiera/{'x' * 200}{number}.yaml", 0, 10) for number in range(5)]
     text = commands.pieces(pieces)
-    assert len(text.encode()) < 128 << 10
+    assert len(text.encode()) < shell.ARGUMENT
     assert "#" not in text.split("sh -c", 1)[0]
 
 

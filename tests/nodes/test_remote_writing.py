@@ -27,6 +27,20 @@ from tests.nodes.trees import ASTUTE, make_node, snapshot
 
 NEW = b"uid: '46'\ndeployment_id: 16\npassword: CANARY-7f3\n"
 MARK = ".configdb-sync.folder"
+HOSTILE = {
+    **dict.fromkeys(("POSIXLY_CORRECT", "_POSIX2_VERSION", "POSIX_ME_HARDER"), "199209"),
+    "GZIP": "-d",
+    "CDPATH": "/:/tmp",
+    "TIME_STYLE": "full-iso",
+    "BLOCKSIZE": "1",
+    "QUOTING_STYLE": "c",
+    "LC_ALL": "C.UTF-8",
+    "LANGUAGE": "de",
+    "TMPDIR": "/nowhere",
+    "SIMPLE_BACKUP_SUFFIX": "/",
+    "VERSION_CONTROL": "t",
+}
+"""What changes the programs that the commands use."""
 TARGET = "etc/fuel/cluster/16/astute.yaml"
 
 
@@ -62,13 +76,14 @@ def test_the_target_is_written_and_all_else_stays(node: Path) -> None:
     assert snapshot(node) == before
 
 
+@pytest.mark.parametrize("environ", [{}, HOSTILE], ids=["plain", "hostile"])
 @pytest.mark.parametrize("shell", ["dash", "bash"])
-def test_the_commands_are_plain_posix(node: Path, tmp_path: Path, shell: str) -> None:
-    """``sh`` is dash on Ubuntu and bash on CentOS."""
+def test_the_commands_are_plain_posix(node: Path, tmp_path: Path, shell: str, environ: Mapping[str, str]) -> None:
+    """``sh`` is dash on Ubuntu and bash on CentOS, and the agent's environment is whatever the node has."""
     (tmp_path / "shells").mkdir()
     (tmp_path / "shells/sh").symlink_to(f"/bin/{shell}")
     before = snapshot(node)
-    nodes = nodes_at(node, ShellRpc(path=f"{tmp_path}/shells:{ShellRpc().path}"))
+    nodes = nodes_at(node, ShellRpc(path=f"{tmp_path}/shells:{ShellRpc().path}", environ=environ))
     written = nodes.write("46", "astute.yaml", CONTENTS["large"], file_of(nodes, "astute.yaml"))
     assert file_of(nodes, "astute.yaml") == written
     nodes.write("46", "astute.yaml", ASTUTE, written)

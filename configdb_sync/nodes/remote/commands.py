@@ -26,8 +26,8 @@ OUTPUT_LIMIT = 1_900_000
 PIECES_LIMIT = 1_300_000
 """Bytes in all that ``pieces`` may ask for: as base64, even if they can't be compressed, they fit in a message."""
 
-COMMAND_LIMIT = 100_000
-"""Bytes of one command: Linux allows 128 KiB for one argument of ``sh -c``."""
+ARGUMENTS_LIMIT = 90_000
+"""Bytes that the names in one command may take: Linux allows 128 KiB for one argument of ``sh -c``, script included."""
 
 _KILL_AFTER = 5
 _ALONE = frozenset({"read", "pieces", "ruby"})
@@ -114,11 +114,15 @@ class Commands:
         return shlex.join(words)
 
 
+def letters(name: str) -> int:
+    """Return how many bytes a name takes in a command: a quote in it takes five."""
+    return len(shlex.quote(name).encode()) + 1
+
+
 @functools.cache
 def script(name: str) -> str:
-    """Return a script as it is sent: without comments and indents, with what all writing ones have in common."""
+    """Return a script as it is sent: without comments and indents, with what it has in common with others."""
     folder = files(__package__) / "scripts"
-    text = (folder / f"{name}.sh").read_text(encoding="utf-8")
-    if name not in _ALONE:
-        text = (folder / "common.sh").read_text(encoding="utf-8") + text
+    names = ["environment", name] if name in _ALONE else ["environment", "common", name]
+    text = "".join((folder / f"{one}.sh").read_text(encoding="utf-8") for one in names)
     return re.sub(r"^(?:[ ]+|[ ]*#.*\n|\n)", "", text, flags=re.MULTILINE)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeFileError
-from configdb_sync.nodes.remote.commands import COMMAND_LIMIT, PIECES_LIMIT, Piece
+from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, PIECES_LIMIT, Piece, letters
 from configdb_sync.nodes.remote.listing import Entry, entry
 from configdb_sync.nodes.remote.output import system_words
 from configdb_sync.nodes.remote.stream import OutputError, decoded, unpacked
 
 _LINES = 5
+_NUMBERS = 30
+"""What offset and length take in a command at most."""
 _OVERHEAD = 600
 """What a piece takes in an answer besides its content, with room to spare."""
 
@@ -86,11 +88,11 @@ class Assembly:
 def next_pieces(files: Iterable[Assembly]) -> list[Piece]:
     """Return what to ask for next: of as many files as go into one command and one answer."""
     asked: list[Piece] = []
-    room, letters = PIECES_LIMIT, COMMAND_LIMIT // 4
+    room, left = PIECES_LIMIT, ARGUMENTS_LIMIT
     for file in files:
         length = min(max(file.size - file.got, 1), room)
-        letters -= len(file.path.encode()) + 30
-        if asked and (letters < 0 or length <= 0):
+        left -= letters(file.path) + _NUMBERS
+        if asked and (left < 0 or length <= 0):
             break
         asked.append(Piece(file.path, file.got, length))
         room -= length + _OVERHEAD

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.names import is_plain, shown
-from configdb_sync.nodes.remote.commands import HIERA, Commands, Piece
+from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, HIERA, Commands, Piece, letters
 from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.listing import Entry, Listing, listed
 from configdb_sync.nodes.remote.output import Output, fault
@@ -45,6 +45,7 @@ class Reading:
     _with_contents: bool = True
     _early: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
     _followed: set[bytes] = field(default_factory=set)
+    _to_follow: list[bytes] = field(default_factory=list)
     _room: int = 0
     _entries: int = 0
     _requests: int = 0
@@ -94,7 +95,6 @@ class Reading:
             return NodeError(f"{HIERA} can't be listed", way_out="a node needs this folder", node=self.identity)
         self._entries += len(listing.entries)
         self._folders |= {path: state for path, state in listing.entries.items() if state.kind == "d"}
-        further = []
         for path in sorted({*listing.entries, *listing.targets, *listing.large}):
             if path == base or not path.startswith(base + b"/"):
                 continue
@@ -105,12 +105,23 @@ class Reading:
             if inside.endswith(_SUFFIX):
                 self._entry(inside, path, listing)
             elif self._is_to_follow(inside, path, listing):
-                further.append(path)
-        if further:
-            self._followed |= set(further)
-            self._roots, self._with_contents = further, True
-            return self.commands.read(further)
+                self._followed.add(path)
+                self._to_follow.append(path)
+        if self._to_follow:
+            self._roots, self._with_contents = self._next_roots(), True
+            return self.commands.read(self._roots)
         return self._next()
+
+    def _next_roots(self) -> list[bytes]:
+        """Take off the list as many folders as one command can name."""
+        left, count = ARGUMENTS_LIMIT, 0
+        for path in self._to_follow:
+            left -= letters(_text(path))
+            if left < 0:
+                break
+            count += 1
+        found, self._to_follow = self._to_follow[:count], self._to_follow[count:]
+        return found
 
     def _is_to_follow(self, inside: str, path: bytes, listing: Listing) -> bool:
         """Tell whether this is a link to a folder that has to be listed too; what is wrong with a folder is noted."""

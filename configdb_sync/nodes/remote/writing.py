@@ -31,6 +31,7 @@ _AGAIN = "run again"
 _WHY = {
     "damaged": ("what arrived on the node isn't what was sent", _AGAIN),
     "lost": ("its temporary file is gone; another run wrote it at the same time", _AGAIN),
+    "unsettled": ("was changed, but the node's disk doesn't confirm the change", "check the disk, then run again"),
     "undressed": ("its owner, group, mode or label can't be kept", "look on the node what is special about it"),
     "blocked": ("can't be created: something on its way is no folder", None),
     "dangling": ("is a link to a file that isn't there", None),

@@ -1,6 +1,5 @@
 # What all scripts that write have in common. They print one line that begins with "configdb-sync 1" and says how it went.
 # Everything happens in the folder where the file really lies (cd -P), so nobody can put another one in its place.
-export LC_ALL=C
 umask 077
 MARK=.configdb-sync.folder
 say() {
@@ -51,8 +50,20 @@ gather() {
     [ "$(digest "./$temporary/new")" = "$new" ] || drop damaged
 }
 labelled() { [ -e /sys/fs/selinux/enforce ] || [ -e /selinux/enforce ]; }
-settle() { dd if=/dev/null "of=$1" conv=notrunc,fsync 2>/dev/null || :; }
+# Has the disk hold a file, or a folder's names, as they are now. The shell opens it, since dd opens no folder: what dd
+# prints to is then synced. A file system that can't sync one thing alone syncs all that it has.
+settle() {
+    said=$(dd if=/dev/null conv=fsync status=none 2>&1 1<"$1") || case $said in
+    *'Invalid argument' | *'not implemented' | *'not supported') sync ;;
+    *)
+        printf '%s\n' "$said" >&2
+        return 1
+        ;;
+    esac
+}
+# "written" is said of what is there after a power cut too, also if an earlier try was killed before it could say so.
 report() {
+    settle . || say unsettled
     say written "$(stat -c '%a %u %g' -- "./$name")" "$(digest "./$name")"
 }
 # Takes away the folders on the way to "$path" below "$base" that we made and that hold nothing else.
@@ -60,5 +71,6 @@ prune() {
     at=$path
     while at=${at%/*} && [ "$at" != "$base" ]; do
         [ ! -L "$at" ] && [ "$(ls -A -- "$at")" = "$MARK" ] && rm -f -- "$at/$MARK" && rmdir -- "$at" || break
+        settle "${at%/*}"
     done 2>/dev/null
 }

@@ -16,11 +16,16 @@ undo() {
 drop() { undo "$@"; }
 gather "$@"
 chown --reference=. -- "./$temporary/new" && chmod "$mode" -- "./$temporary/new" || undo failed
-settle "./$temporary/new"
+settle "./$temporary/new" || undo failed
 if ! ln -T -- "./$temporary/new" "./$name"; then
     [ ! -e "./$name" ] && [ ! -L "./$name" ] || undo appeared
     undo failed
 fi
 rm -rf -- "./$temporary"
-! labelled || restorecon -- "./$name" || :
+! labelled || ! restorecon -- "./$name" || settle "./$name" || say unsettled
+# The folders on the way may be new as well.
+at=$path
+while at=${at%/*} && [ "${#at}" -ge "${#base}" ]; do
+    settle "$at" || say unsettled
+done
 report

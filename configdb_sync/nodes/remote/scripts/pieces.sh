@@ -3,7 +3,6 @@
 # Five lines for each: state before (KIND MODE OWNER GROUP SIZE TIME DEVICE INODE, links followed), sha256 of the whole
 # file (for offset 0), the piece (gzip, base64), state after, what the system says if it can't be read (base64).
 # A line is empty where there is nothing to say.
-export LC_ALL=C
 state() { find -L "$1" -maxdepth 0 -printf '%y %m %U %G %s %T@ %D %i' 2>/dev/null; echo; }
 while [ $# -ge 3 ]; do
     state "$1"

@@ -11,7 +11,7 @@
 #   s                      then lines of sha256sum of files named *.yaml, an empty line, and their contents in order
 # The script within is quoted: it holds no such quote, and no name is ever part of it. Find prints what it has before it
 # starts it.
-export LC_ALL=C large=$1 print=$3
+export large=$1 print=$3
 most=$2
 shift 3
 {

@@ -16,7 +16,7 @@ if labelled; then
         chcon --reference="./$name" -- "./$temporary/new" || drop failed
 fi
 [ "$(stat -c "$form" -- "./$temporary/new")" = "$(stat -c "$form" -- "./$name")" ] || drop undressed
-settle "./$temporary/new"
+settle "./$temporary/new" || drop failed
 unchanged && [ "$(stat -c %h -- "./$name")" = 1 ] || drop changed
 mv -fT -- "./$temporary/new" "./$name" || drop failed
 rm -rf -- "./$temporary"

@@ -1,5 +1,4 @@
 # Runs a Ruby program. Arguments: the program (base64 of gzip), and its own arguments.
-export LC_ALL=C
 program=$1
 shift
 command -v ruby >/dev/null || { echo 'sh: it has no ruby' >&2; exit 1; }
