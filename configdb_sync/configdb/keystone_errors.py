@@ -57,8 +57,10 @@ def _of_answer(where: str, error: faults.ClientException) -> UnexpectedAnswerErr
 
 
 def _is_answer(error: faults.ClientException) -> bool:
-    """Tell whether something answered, but not as Keystone does."""
-    return isinstance(error, (faults.DiscoveryFailure, faults.HTTPClientError, faults.InvalidResponse))
+    """Tell whether something answered, but not as Keystone does. A login that is wanted before versions are told is
+    what keystoneauth says with ``MissingAuthPlugin``."""
+    foreign = (faults.DiscoveryFailure, faults.HTTPClientError, faults.InvalidResponse, faults.MissingAuthPlugin)
+    return isinstance(error, foreign)
 
 
 def no_keystone(where: str, why: str) -> UnexpectedAnswerError:

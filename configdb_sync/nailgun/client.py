@@ -31,7 +31,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.nailgun import answers
 from configdb_sync.nailgun.addresses import base_url, led_to
 from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
-from configdb_sync.nailgun.model import Cluster, NailgunNode, PluginLink, PluginSettings, Version
+from configdb_sync.nailgun.model import Cluster, DeploymentData, NailgunNode, PluginLink, PluginSettings, Version
 
 T = TypeVar("T")
 
@@ -69,6 +69,7 @@ class NailgunClient:
         self._lock = threading.Lock()
         self._caller: Caller | None = None
         self._version: Version | None = None
+        self._replacements: dict[int, DeploymentData] = {}
 
     def __enter__(self) -> NailgunClient:
         return self
@@ -128,8 +129,19 @@ class NailgunClient:
 
         A node that Nailgun has no data for is not in it; the master never is.
         """
-        found = self._of(env, f"orchestrator/deployment?nodes={','.join(nodes)}", answers.deployment)
+        # What is common to all nodes comes once, where Nailgun can tell it apart (from Fuel 9.2 on).
+        computed = f"orchestrator/deployment/defaults?split=1&nodes={','.join(nodes)}"
+        found = self._of(env, computed, answers.deployment).replaced_by(self._uploaded(env)).whole()
         return {identity: data for identity, data in found.items() if identity in nodes}
+
+    def _uploaded(self, env: int) -> DeploymentData:
+        """Return what someone uploaded in place of the data that Nailgun computes; asked for once."""
+        if env not in self._replacements:
+            customized = self.cluster(env).customized
+            self._replacements[env] = (
+                self._of(env, "orchestrator/deployment?split=1", answers.deployment) if customized else DeploymentData()
+            )
+        return self._replacements[env]
 
     def links(self, env: int) -> tuple[PluginLink, ...]:
         """Return the links on an environment's dashboard, whoever made them; none where there is no such thing."""
