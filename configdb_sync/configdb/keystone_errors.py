@@ -11,7 +11,7 @@ from configdb_sync.configdb.tls_redirects import LedAwayError
 from configdb_sync.errors import UnavailableError, UnexpectedAnswerError
 from configdb_sync.masking import is_secret_name
 
-_ADDRESS = "OS_AUTH_URL looks like http://<master>:5000/v3 or https://<master>:8443/keystone/v3"
+_ADDRESS = "is OS_AUTH_URL right? it looks like http://<master>:5000/v3 or https://<master>:8443/keystone/v3"
 _PLAIN_REFUSAL = "the request you have made requires authentication"
 _AWAY = (faults.ConnectFailure, faults.ConnectTimeout, faults.HttpServerError, faults.RetriableConnectionFailure)
 

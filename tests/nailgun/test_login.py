@@ -160,7 +160,7 @@ def test_an_address_where_another_one_answers_is_no_keystone(small: Nailgun, pat
     environ = {**small.login, "OS_AUTH_URL": small.url + path}
     with (
         connect(small.url, environ=environ, policy=POLICY, surroundings=surroundings()) as client,
-        pytest.raises(UnexpectedAnswerError, match=r"is no Keystone: .*OS_AUTH_URL looks like") as caught,
+        pytest.raises(UnexpectedAnswerError, match=r"is no Keystone: .*is OS_AUTH_URL right") as caught,
     ):
         client.nodes(5)
     assert exit_of(caught.value) is Exit.CONFIGDB
