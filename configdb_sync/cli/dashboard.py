@@ -13,8 +13,9 @@ from configdb_sync.plugin.dashboard import page_of, settle_link
 _LOG = logging.getLogger(__name__)
 
 
-_TAKES = 45.0
-"""Seconds that bringing the link in step may take at the worst: a slow Keystone and a slow Nailgun, each answering."""
+_TAKES = 75.0
+"""Seconds that bringing the link in step may take at the worst: a slow Keystone and a slow Nailgun, each answering.
+Seven calls: the version before and after the login, which are two, the links, the environment, the change."""
 
 
 def keep_link(session: Session, environment: int, left: float) -> None:
@@ -48,7 +49,10 @@ def dashboard_link(session: Session, *, environment: int, remove: bool) -> None:
         raise SettingsError("it isn't known where the status page is", way_out="give --page-url, or --remove")
     client = session.nailgun(hasty=True)
     if client is None:
-        raise SettingsError("it isn't known where Nailgun is", way_out="give --nailgun and a login (OS_*)")
+        raise SettingsError(
+            "it isn't known where Nailgun is, or there is no user for it",
+            way_out="give --nailgun, and a login as OS_* or in the settings file",
+        )
     with client:
         changed = settle_link(client, environment, None if remove else base)
     if remove or base is None:

@@ -18,6 +18,7 @@ from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import is_secret_name
+from configdb_sync.nailgun.connect import Trust, trust_in
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.settings import READERS
 from configdb_sync.sync.records import open_records
@@ -158,7 +159,11 @@ def _keystone(session: Session) -> str | None:
     # Late: keystoneauth takes longer to load than all the rest.
     from configdb_sync.configdb import catalog
 
-    catalog.tokens_of(environ, default_ca=None, limits=_LIMITS).token()
+    settings = session.settings
+    trust = Trust()
+    if settings.nailgun is not None:
+        trust = trust_in(settings.nailgun_ca).of_keystone(environ, settings.nailgun)
+    catalog.tokens_of(environ, default_ca=trust.file, any_name=trust.any_name, limits=_LIMITS).token()
     cloud = clouds.read(environ)
     return (
         f"{urls.shown(cloud.auth['auth_url'])} gives a token{' (certificate not verified)' if cloud.insecure else ''}"
@@ -183,7 +188,8 @@ def _nailgun(session: Session, environment: int | None) -> str | None:
     if client is None:
         return None
     with client:
-        found = f"Fuel {client.version().release} at {client.base}"
+        version = client.version()
+        found = f"Fuel {version.release} at {client.base}{'' if version.auth_required else ' (without authentication)'}"
         if environment is None:
             return found
         nodes = client.nodes(environment)

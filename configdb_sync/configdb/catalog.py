@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,22 +16,19 @@ from keystoneauth1 import exceptions as faults
 from keystoneauth1 import loading, session
 from keystoneauth1.identity.base import BaseIdentityPlugin
 
-from configdb_sync import tls_errors
-from configdb_sync.configdb import clouds, tokens, urls
-from configdb_sync.configdb.deadline import EndingAdapter
+from configdb_sync.configdb import clouds, keystone_address, keystone_errors, tokens, urls
 from configdb_sync.configdb.model import Limits
+from configdb_sync.configdb.tls_redirects import TlsRedirectAdapter
 from configdb_sync.errors import (
     AccessError,
     ConfigDBError,
     MissingError,
     SettingsError,
-    UnavailableError,
-    UnexpectedAnswerError,
 )
 
 SERVICE_TYPE = "config"
 _LOGIN = "set OS_* or clouds.yaml, login in the settings file, or the plugin's settings"
-_AWAY = (faults.ConnectFailure, faults.ConnectTimeout, faults.HttpServerError, faults.RetriableConnectionFailure)
+_SCOPES = ("project_", "tenant_")
 T = TypeVar("T")
 
 
@@ -49,28 +47,27 @@ class Found:
 class KeystoneTokens:
     """Tokens of one login; keystoneauth1 renews those about to expire by itself, ``renewed`` those refused (S06)."""
 
-    def __init__(self, plugin: BaseIdentityPlugin, connection: session.Session, where: str) -> None:
-        self._plugin = plugin
-        self._session = connection
-        self._where = where
+    def __init__(self, login: Login) -> None:
+        self._login = login
         self._lock = threading.Lock()
 
     def token(self) -> str:
         """Return the token in hand or a new one."""
-        return _asked(self._where, lambda: str(self._plugin.get_token(self._session)))
+        return self._login.asked(lambda: str(self._login.plugin.get_token(self._login.connection)))
 
     def renewed(self, refused: str) -> str | None:
         """Return another token than ``refused``; the login is repeated once for all threads that come with it."""
         with self._lock:
             if self.token() == refused:
-                self._plugin.invalidate()
+                self._login.plugin.invalidate()
             token = self.token()
         return token if token != refused else None
 
 
 @dataclass(frozen=True)
 class Login:
-    """A way to log in to the Keystone at ``where`` (fit to be shown); nothing was sent yet."""
+    """A way to log in to the Keystone at ``where`` (fit to be shown); nothing was sent yet. ``unscoped``: the same
+    without a project, None where there is none to leave out."""
 
     cloud: clouds.Cloud
     plugin: BaseIdentityPlugin
@@ -78,14 +75,52 @@ class Login:
     verified_by: Path | None
     insecure: bool
     where: str
+    unscoped: BaseIdentityPlugin | None = field(default=None, repr=False)
 
     def tokens(self) -> KeystoneTokens:
         """Return its tokens."""
-        return KeystoneTokens(self.plugin, self.connection, self.where)
+        return KeystoneTokens(self)
 
     def asked(self, ask: Callable[[], T]) -> T:
         """Return what ``ask`` gives; what keystoneauth raises becomes the product's own errors."""
-        return _asked(self.where, ask)
+        try:
+            return ask()
+        except (faults.Unauthorized, faults.Forbidden) as error:
+            raise self._refusal(error) from None
+        except faults.ClientException as error:
+            raise keystone_errors.meant(self.where, error) from None
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+            # keystoneauth stumbles over JSON that is none of Keystone's.
+            raise keystone_errors.no_keystone(self.where, "its answer is another one's") from None
+
+    def _refusal(self, error: faults.HttpError) -> AccessError:
+        """Return what is wrong with the login, as far as Keystone tells. It doesn't say which of user, password and
+        project is wrong, but it gives a user who exists a token without a project."""
+        auth = self.cloud.auth
+        user = auth.get("username") or auth.get("user_id") or auth.get("application_credential_id")
+        project = auth.get("project_name") or auth.get("project_id") or auth.get("tenant_id")
+        what = f"Keystone {self.where} refused the login{f' of user {user}' if user else ''}"
+        said = keystone_errors.said(error, auth)
+        if not self.cloud.auth_type.endswith("password"):
+            return AccessError(f"{what}{said}", way_out=_LOGIN)
+        if not self._knows_user():
+            return AccessError(
+                f"{what}: the user or the password is wrong, which of them Keystone doesn't tell{said}",
+                way_out="check user, password and the user's domain",
+            )
+        return AccessError(
+            f"{what} to project {project}: user and password are right, but there is no such project, or the user has"
+            f" no role in it{said}",
+            way_out="check the project and its domain",
+        )
+
+    def _knows_user(self) -> bool:
+        if self.unscoped is None:
+            return False
+        try:
+            return bool(self.unscoped.get_token(self.connection))
+        except (faults.ClientException, TypeError, ValueError, KeyError, AttributeError, IndexError):
+            return False
 
 
 def login(
@@ -94,16 +129,18 @@ def login(
     limits: Limits,
     ca_file: Path | None = None,
     default_ca: Path | None = None,
+    any_name: bool = False,
     insecure: bool = False,
 ) -> Login:
     """Return the login that ``OS_*`` or ``clouds.yaml`` name; nothing is sent before the first token is asked for.
 
-    ``ca_file`` verifies Keystone whatever they say, ``default_ca`` where they name no authority. Raises
-    ``SettingsError``.
+    ``ca_file`` verifies Keystone whatever they say, ``default_ca`` where they name no authority; ``any_name``: that one
+    is the peer's own certificate, under whatever name it is reached. Raises ``SettingsError``.
     """
     cloud = clouds.read(environ)
     verified_by = ca_file or cloud.ca_file
     insecure = verified_by is None and (insecure or cloud.insecure)
+    any_name = any_name and verified_by is None and default_ca is not None
     verified_by = verified_by or (None if insecure else default_ca)
     if verified_by is not None and not verified_by.is_file():
         raise SettingsError(f"the authority file {verified_by} isn't there", way_out="see OS_CACERT and --configdb-ca")
@@ -113,19 +150,31 @@ def login(
     logging.getLogger("keystoneauth").setLevel(logging.ERROR)
     ending = requests.Session()
     for scheme in ("http://", "https://"):
-        ending.mount(scheme, EndingAdapter(limits.total, 2))
+        ending.mount(scheme, TlsRedirectAdapter(limits.total, 2, any_name=any_name and not insecure))
     connection = session.Session(
         session=ending,
         verify=str(verified_by) if verified_by else not insecure,
         timeout=limits.read,
         redirect=False,
     )
-    return Login(cloud, _plugin(cloud), connection, verified_by, insecure, urls.shown(cloud.auth["auth_url"]))
+    scope = {name for name in cloud.auth if name.startswith(_SCOPES)}
+    bare = dataclasses.replace(cloud, auth={name: cloud.auth[name] for name in cloud.auth if name not in scope})
+    return Login(
+        cloud,
+        _plugin(cloud),
+        connection,
+        verified_by,
+        insecure,
+        urls.shown(cloud.auth["auth_url"]),
+        _plugin(bare) if scope else None,
+    )
 
 
-def tokens_of(environ: Mapping[str, str], *, default_ca: Path | None, limits: Limits) -> KeystoneTokens:
+def tokens_of(
+    environ: Mapping[str, str], *, default_ca: Path | None, limits: Limits, any_name: bool = False
+) -> KeystoneTokens:
     """Return tokens of a ``login``. Raises ``SettingsError``."""
-    return login(environ, limits=limits, default_ca=default_ca).tokens()
+    return login(environ, limits=limits, default_ca=default_ca, any_name=any_name).tokens()
 
 
 def log_in(
@@ -195,9 +244,11 @@ def _named(service: object, region: object) -> str:
 
 def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
     try:
-        loader: Any = loading.get_plugin_loader(cloud.auth_type)
+        loader: Any = keystone_address.loader_at_given_address(loading.get_plugin_loader(cloud.auth_type))
         known = {option.dest for option in loader.get_options()}
         options = {name: value for name, value in cloud.auth.items() if name in known}
+        if "auth_url" in options:
+            options["auth_url"] = keystone_address.asked(options["auth_url"])
         if "default_domain_id" in known and not any("domain" in name for name in options):
             # v3 wants a domain, and a login that was made for v2.0 names none. v2.0 passes it by.
             options["default_domain_id"] = "default"
@@ -222,34 +273,3 @@ def _lacking(options: Mapping[str, str]) -> str:
     if not options.get("username") and not options.get("user_id"):
         missing.insert(0, "username")
     return " and ".join(missing)
-
-
-def _asked(where: str, ask: Callable[[], T]) -> T:
-    try:
-        return ask()
-    except (faults.Unauthorized, faults.Forbidden):
-        raise AccessError(
-            f"Keystone {where} refused the login", way_out="check user, password, project and their domains"
-        ) from None
-    except faults.ClientException as error:
-        raise _meant(where, error) from None
-
-
-def _meant(where: str, error: faults.ClientException) -> UnavailableError | UnexpectedAnswerError:
-    """Return the error that a fault other than a refusal is."""
-    if isinstance(error, faults.DiscoveryFailure) and isinstance(error.__context__, faults.ClientException):
-        # Which versions there are is asked first, and what kept it from being told is what is wrong.
-        return _meant(where, error.__context__)
-    if isinstance(error, faults.SSLError):
-        what, way_out = tls_errors.explain(error, "OS_CACERT")
-        return UnavailableError(f"Keystone {where}: {what}; nothing was sent", way_out=way_out)
-    if isinstance(error, _AWAY):
-        return UnavailableError(f"Keystone {where} can't be reached or fails", way_out="is OS_AUTH_URL right?")
-    if isinstance(error, faults.DiscoveryFailure):
-        return UnexpectedAnswerError(
-            f"Keystone {where} offers no version that this login is for",
-            way_out="is OS_AUTH_URL right? v2.0 takes no OS_*_DOMAIN_* but OS_DEFAULT_DOMAIN_*",
-        )
-    return UnexpectedAnswerError(
-        f"Keystone {where} can't be used: {type(error).__name__}", way_out="is OS_AUTH_URL right?"
-    )

@@ -118,7 +118,7 @@ def _http(
         raise SettingsError(f"{base} is not https, and TLS is required", way_out="give an https address")
     if ca_file is not None and not ca_file.is_file():
         raise SettingsError(f"the authority file {ca_file} isn't there", way_out="see --configdb-ca")
-    return HttpExchange(base, limits=limits, workers=workers, ca_file=ca_file, insecure=insecure)
+    return HttpExchange(base, limits=limits, workers=workers, ca_file=ca_file, insecure=insecure, to_tls=True)
 
 
 def _embedded(database_url: str | None, workers: int) -> InProcessExchange:

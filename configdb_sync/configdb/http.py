@@ -15,6 +15,7 @@ from configdb_sync.configdb.deadline import EndingAdapter
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.configdb.faults import LostError, TLSError
 from configdb_sync.configdb.model import Limits
+from configdb_sync.configdb.tls_redirects import LedAwayError, TlsRedirectAdapter
 from configdb_sync.errors import UnexpectedAnswerError
 
 _CHUNK = 256 * 1024
@@ -25,7 +26,8 @@ class HttpExchange:
 
     ``ca_file`` verifies the peer instead of the system's authorities; ``insecure`` turns verification off (U12: only by
     an explicit setting). ``any_name``: what ``ca_file`` verifies may have any name, since that file is the peer's own
-    certificate. ``trust``: how an error tells to name an authority. Proxies are the environment's (``https_proxy``,
+    certificate. ``trust``: how an error tells to name an authority. ``to_tls``: an http address off loopback that leads
+    to https is used over https, and no token goes the first way (U12). Proxies are the environment's (``https_proxy``,
     ``no_proxy``), never for loopback.
     """
 
@@ -39,13 +41,15 @@ class HttpExchange:
         insecure: bool = False,
         any_name: bool = False,
         trust: str = "--configdb-ca FILE",
+        to_tls: bool = False,
     ) -> None:
         self._base = urls.base_url(base)
         self._trust = trust
         self._limits = limits or Limits()
         self._session = requests.Session()
         self._session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
-        adapter = EndingAdapter(self._limits.total, workers, any_name=any_name and ca_file is not None)
+        kind = TlsRedirectAdapter if to_tls and not urls.is_loopback(self._base) else EndingAdapter
+        adapter = kind(self._limits.total, workers, any_name=any_name and ca_file is not None)
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
         verify: bool | str = str(ca_file) if ca_file is not None else not insecure
@@ -77,6 +81,8 @@ class HttpExchange:
         except requests.exceptions.SSLError as error:
             what, way_out = tls_errors.explain(error, self._trust)
             raise TLSError(f"{self._base}: {what}; nothing was sent", way_out=way_out) from None
+        except LedAwayError as error:
+            raise UnexpectedAnswerError(f"{self._base}: {error}", way_out="give the address that it leads to") from None
         except (requests.exceptions.InvalidURL, UnicodeError, requests.exceptions.InvalidHeader) as error:
             raise UnexpectedAnswerError(
                 f"{self._base}: the request can't be made ({tls_errors.reason(error)})"

@@ -9,7 +9,7 @@ from keystoneauth1 import exceptions as faults
 from keystoneauth1 import plugin as plugins
 from keystoneauth1.identity import v3
 
-from configdb_sync.configdb import urls
+from configdb_sync.configdb import keystone_address, urls
 from configdb_sync.configdb.catalog import Login
 from configdb_sync.errors import AccessError, UnexpectedAnswerError
 
@@ -88,7 +88,7 @@ class Identity:
             found = None
         if not found:
             raise UnexpectedAnswerError(f"Keystone {told.where} has no v3", way_out="is OS_AUTH_URL right?")
-        return str(found).rstrip("/")
+        return keystone_address.of_version(told.cloud.auth["auth_url"], str(found), (3,)).rstrip("/")
 
     def _asked(self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None) -> Any:
         """Return the answer's JSON, an empty text without any, None for a 404 to HEAD."""

@@ -114,6 +114,27 @@ def redirected(path: str, location: str) -> str | None:
     return urlunsplit(("", "", there[start:], here.query, ""))
 
 
+def led_to_tls(url: str, location: str) -> str | None:
+    """Return the server (``https://host:port``) that a redirect of a plain http address leads to, None if it is not to
+    be followed (U12).
+
+    Followed is only the step to https, on the same host, with the same path: the next request carries secrets.
+    """
+    here = urlsplit(url)
+    try:
+        there = urlsplit(location)
+        _ = there.port
+    except ValueError:
+        return None
+    if here.scheme != "http" or there.scheme != "https" or there.hostname != here.hostname:
+        return None
+    if there.username is not None or there.password is not None or there.fragment:
+        return None
+    if (there.path, there.query) != (here.path, here.query):
+        return None
+    return urlunsplit(("https", there.netloc, "", "", ""))
+
+
 def writer_headers(run: str | None, author: str | None, comment: str | None) -> Mapping[str, str]:
     """Return the headers that name who writes; author and comment as percent-encoded UTF-8, which any header
     carries."""

@@ -1,4 +1,4 @@
-"""Where Nailgun is, and which of its redirects are followed (facts: nginx on the master). Pure.
+"""Where Nailgun is, and which of its redirects are followed. Pure.
 
 The master's web server answers on http 8000 itself, or leads from there to https 8443. Only that one step is followed:
 to https, on the same host, with the same path. Everything else that leads elsewhere is refused, since the next
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit, urlunsplit
 
-from configdb_sync.configdb.urls import shown
+from configdb_sync.configdb.urls import led_to_tls, shown
 from configdb_sync.errors import SettingsError
 
 _LIKE = "it looks like https://<master>:8443 or http://<master>:8000"
@@ -35,17 +35,5 @@ def base_url(text: str) -> str:
 
 def led_to(base: str, path: str, location: str) -> str | None:
     """Return the base that a redirect of ``base + path`` leads to, None if it is not to be followed."""
-    here = urlsplit(base)
-    try:
-        there = urlsplit(location)
-        _ = there.port
-    except ValueError:
-        return None
-    if here.scheme != "http" or there.scheme != "https" or there.hostname != here.hostname:
-        return None
-    if there.username is not None or there.password is not None or there.fragment:
-        return None
-    whole = urlsplit(base + path)
-    if (there.path, there.query) != (whole.path, whole.query):
-        return None
-    return urlunsplit(("https", there.netloc, here.path, "", ""))
+    server = led_to_tls(base + path, location)
+    return None if server is None else server + urlsplit(base).path

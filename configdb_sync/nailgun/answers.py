@@ -7,7 +7,16 @@ from collections.abc import Mapping
 
 from configdb_sync.jsonkinds import a_list, an_object, kind_of
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nailgun.model import MASTER, Cluster, NailgunNode, PluginLink, PluginSettings, Version
+from configdb_sync.nailgun.model import (
+    COMMON,
+    MASTER,
+    Cluster,
+    DeploymentData,
+    NailgunNode,
+    PluginLink,
+    PluginSettings,
+    Version,
+)
 
 _LONGEST = 255
 _ID_LIMIT = 10**18
@@ -31,6 +40,7 @@ def cluster(value: Json) -> Cluster:
         _text(found, "name"),
         _text(found, "status"),
         _text(found, "fuel_version") if found.get("fuel_version") is not None else "",
+        found.get("is_customized") is True,
     )
 
 
@@ -95,23 +105,29 @@ def links(value: Json) -> tuple[PluginLink, ...]:
     return tuple(found)
 
 
-def deployment(value: Json) -> dict[str, Mapping[str, Json]]:
-    """Return the deployment data by node, the master's left out.
+def deployment(value: Json) -> DeploymentData:
+    """Return the deployment data, the master's left out.
 
     A node stands once in it: this Nailgun merges its roles. Whether ``uid`` is the node's is for others to check.
     """
+    common: dict[str, Json] = {}
     found: dict[str, Mapping[str, Json]] = {}
     for item in a_list(value, "the deployment data"):
         uid = an_object(item, "a node's deployment data").get("uid")
         identity = str(uid) if isinstance(uid, int) and not isinstance(uid, bool) else uid
         if identity == MASTER:
             continue
+        if identity == COMMON:
+            if common:
+                raise ValueError("what is common to all nodes stands twice in it")
+            common = {key: each for key, each in item.items() if key != "uid"}
+            continue
         if not isinstance(identity, str) or not _UID.fullmatch(identity):
             raise ValueError("a node's deployment data has no uid that is a node's id")
         if identity in found:
             raise ValueError(f"node {identity} stands twice in it")
         found[identity] = item
-    return found
+    return DeploymentData(common, found)
 
 
 def _flag(value: dict[str, Json], name: str) -> bool:

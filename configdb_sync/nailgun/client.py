@@ -6,6 +6,7 @@ what the token source raises.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +31,17 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.nailgun import answers
 from configdb_sync.nailgun.addresses import base_url, led_to
 from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
-from configdb_sync.nailgun.model import Cluster, NailgunNode, PluginLink, PluginSettings, Version
+from configdb_sync.nailgun.model import Cluster, DeploymentData, NailgunNode, PluginLink, PluginSettings, Version
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _VERSION = "/api/version"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_KEYSTONES = ("Keystone ",)
-"""How errors of the login begin: those are told as they are."""
+_LOGIN = (
+    "set a user of Fuel's Keystone: username and password in the plugin's settings, login in the settings file, or"
+    " OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME"
+)
 _ASK = "is it running, and is --nailgun right?"
 
 
@@ -46,7 +49,8 @@ class NailgunClient:
     """One Nailgun. Safe for several threads.
 
     ``connect`` makes the way to an address, ``login`` the source of tokens for that address; it is called only if
-    Nailgun wants one, and None means that there is none.
+    Nailgun wants one (it answers 401, even to the question which version it is), and None means that there is none.
+    Nothing secret is sent before it is known where the address leads (U12).
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class NailgunClient:
         self._lock = threading.Lock()
         self._caller: Caller | None = None
         self._version: Version | None = None
+        self._replacements: dict[int, DeploymentData] = {}
 
     def __enter__(self) -> NailgunClient:
         return self
@@ -90,7 +95,7 @@ class NailgunClient:
         return self._ready().base
 
     def version(self) -> Version:
-        """Return which Nailgun this is. It is asked without a token, so this is also where redirects are met."""
+        """Return which Nailgun this is."""
         self._ready()
         assert self._version is not None
         return self._version
@@ -124,8 +129,19 @@ class NailgunClient:
 
         A node that Nailgun has no data for is not in it; the master never is.
         """
-        found = self._of(env, f"orchestrator/deployment?nodes={','.join(nodes)}", answers.deployment)
+        # What is common to all nodes comes once, where Nailgun can tell it apart (from Fuel 9.2 on).
+        computed = f"orchestrator/deployment/defaults?split=1&nodes={','.join(nodes)}"
+        found = self._of(env, computed, answers.deployment).replaced_by(self._uploaded(env)).whole()
         return {identity: data for identity, data in found.items() if identity in nodes}
+
+    def _uploaded(self, env: int) -> DeploymentData:
+        """Return what someone uploaded in place of the data that Nailgun computes; asked for once."""
+        if env not in self._replacements:
+            customized = self.cluster(env).customized
+            self._replacements[env] = (
+                self._of(env, "orchestrator/deployment?split=1", answers.deployment) if customized else DeploymentData()
+            )
+        return self._replacements[env]
 
     def links(self, env: int) -> tuple[PluginLink, ...]:
         """Return the links on an environment's dashboard, whoever made them; none where there is no such thing."""
@@ -139,19 +155,22 @@ class NailgunClient:
         body = {"title": link.title, "url": link.url, "description": link.description, "hidden": False}
         content = json_body(body)
         if link.number is None:
-            self._change(env, Call("POST", path, content, accept=frozenset({404, 409})))
-        else:
-            self._change(env, Call("PUT", f"{path}/{link.number}", content, repeatable=True, accept=frozenset({404})))
+            # Nailgun fails over a link to no environment, and a POST needs no login.
+            self.cluster(env)
+            self._asked(self._ready(), Call("POST", path, content, accept=frozenset({409})))
+            return
+        call = Call("PUT", f"{path}/{link.number}", content, repeatable=True, accept=frozenset({404, 409}))
+        status = self._asked(self._ready(), call).status
+        if status == 404:
+            self.cluster(env)
+        elif status == 409:
+            # From Fuel 10 on an address stands once in an environment: another link has it.
+            self.drop_link(env, link.number)
 
     def drop_link(self, env: int, number: int) -> None:
         """Take a link off an environment's dashboard; one that isn't there is as good."""
         path = f"/api/clusters/{env}/plugin_links/{number}"
-        self._asked(lambda: self._ready().call(Call("DELETE", path, repeatable=True, accept=frozenset({404}))))
-
-    def _change(self, env: int, call: Call) -> None:
-        caller = self._ready()
-        if self._asked(lambda: caller.call(call)).status == 404:
-            self.cluster(env)
+        self._asked(self._ready(), Call("DELETE", path, repeatable=True, accept=frozenset({404})))
 
     def _of(self, env: int, what: str, parse: Callable[[Json], T]) -> T:
         path = f"/api/clusters/{env}/{what}"
@@ -167,7 +186,7 @@ class NailgunClient:
         """Return what Nailgun says, None if it says 404, in whatever form."""
         caller = self._ready()
         call = Call("GET", path, repeatable=True, accept=frozenset({404}))
-        answer = self._asked(lambda: caller.call(call))
+        answer = self._asked(caller, call)
         return None if answer.status == 404 else self._read(caller, call, answer, parse)
 
     def _read(self, caller: Caller, call: Call, answer: Answer, parse: Callable[[Json], T]) -> T:
@@ -186,48 +205,73 @@ class NailgunClient:
             return self._caller
 
     def _opened(self, base: str) -> Caller:
-        """Return the way that carries the token. What says whether there is to be one is asked without it."""
-        call = Call("GET", _VERSION, repeatable=True, accept=_REDIRECTS if base == self._where else frozenset())
+        """Return the way that carries the token. What it leads to, and whether a token is wanted, is asked without."""
         exchange = self._connect(base)
-        caller = Caller(exchange, None, None, self._policy, self._surroundings)
         try:
-            answer = self._asked(lambda: caller.call(call))
-            if answer.status in _REDIRECTS:
-                location = answer.headers.get("location", "")
-                target = led_to(base, _VERSION, location)
-                if target is None:
-                    raise NailgunAnswerError(
-                        f"{caller.named(call)} leads to {shown(location)[:120] or 'nowhere'}, which isn't followed:"
-                        " a token would go there",
-                        way_out="give Nailgun's own address with --nailgun",
-                    )
-                exchange.close()
-                return self._opened(target)
-            self._version = self._read(caller, call, answer, answers.version)
-            tokens = self._login(base) if self._version.auth_required else None
+            call = Call("GET", _VERSION, repeatable=True, accept=_REDIRECTS | {401})
+            caller = Caller(exchange, None, None, self._policy, self._surroundings)
+            answer = self._asked(caller, call)
+            if answer.status not in _REDIRECTS:
+                return self._entered(base, exchange, caller, call, answer)
+            location = answer.headers.get("location", "")
+            target = led_to(base, _VERSION, location) if base == self._where else None
+            if target is None:
+                raise NailgunAnswerError(
+                    f"{caller.named(call)} leads to {shown(location)[:120] or 'nowhere'}, which isn't followed:"
+                    " a token would go there",
+                    way_out="give Nailgun's own address with --nailgun",
+                )
         except BaseException:
             exchange.close()
             raise
-        if tokens is None:
-            return caller
-        if base.startswith("http:") and not is_loopback(base):
-            _LOG.warning("Nailgun %s has no TLS: the token can be read on its way", base)
-        return Caller(exchange, tokens, None, self._policy, self._surroundings)
+        exchange.close()
+        return self._opened(target)
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+    def _entered(self, base: str, exchange: Exchange, caller: Caller, call: Call, answer: Answer) -> Caller:
+        """Return the way after the version was asked for. On a master with authentication even the version is told only
+        to those who are logged in: 401 means that a token is wanted."""
+        wanted = answer.status == 401
+        if wanted and not _of_keystone(answer):
+            raise NailgunAnswerError(
+                f"{caller.named(call)} answered 401, but wants no token of Keystone's", way_out=f"is {base} Nailgun?"
+            )
+        if not wanted:
+            self._version = self._read(caller, call, answer, answers.version)
+            if not self._version.auth_required:
+                return caller
+        tokens = self._login(base)
+        if tokens is None:
+            raise AccessError(f"Nailgun {base} wants a login, and none is set", way_out=_LOGIN)
+        if base.startswith("http:") and not is_loopback(base):
+            _LOG.warning("Nailgun %s has no TLS: the token can be read on its way; give https://<master>:8443", base)
+        inside = Caller(exchange, _Login(tokens), None, self._policy, self._surroundings)
+        if wanted:
+            call = dataclasses.replace(call, accept=frozenset())
+            answer = self._asked(inside, call)
+            self._version = self._read(inside, call, answer, answers.version)
+        return inside
+
+    def _asked(self, caller: Caller, call: Call) -> Answer:
         """Return the answer; what the shared way of calling raises gets its meaning here."""
         try:
-            return ask()
+            answer = caller.call(dataclasses.replace(call, accept=call.accept | {403}))
+        except _LoginError as error:
+            raise error.meaning from None
         except ConfigDBError as error:
-            if error.what.startswith(_KEYSTONES):
-                raise
             raise self._meant(error) from None
+        if answer.status != 403:
+            return answer
+        said = http_answers.message(answer)
+        raise AccessError(
+            f"Nailgun refused: {caller.named(call)} answered 403{f': {said}' if said else ''}",
+            way_out="give the user the role admin in its project: with Fuel 10 and later others may only read",
+        )
 
     def _meant(self, error: ConfigDBError) -> ProductError:
         if isinstance(error, AccessError):
             return AccessError(
                 f"Nailgun refused: {error.what}",
-                way_out="set OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME of a user of Fuel's Keystone",
+                way_out="Keystone gave the token, and Nailgun doesn't take it: is OS_AUTH_URL this master's Keystone?",
                 request_id=error.request_id,
             )
         if isinstance(error, TLSError):
@@ -235,3 +279,35 @@ class NailgunClient:
         if isinstance(error, UnavailableError):
             return NailgunAwayError(error.what, way_out=_ASK, request_id=error.request_id)
         return NailgunAnswerError(error.what, way_out=f"is {self._where} Nailgun?")
+
+
+class _LoginError(Exception):
+    """Carries what is wrong with the login past the meanings that Nailgun's own answers get."""
+
+    def __init__(self, meaning: ConfigDBError) -> None:
+        self.meaning = meaning
+
+
+@dataclasses.dataclass(frozen=True)
+class _Login:
+    """A token source that tells its own errors from those of the call that it is asked for."""
+
+    source: TokenSource
+
+    def token(self) -> str:
+        return self._told(self.source.token)
+
+    def renewed(self, refused: str) -> str | None:
+        return self._told(lambda: self.source.renewed(refused))
+
+    def _told(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except ConfigDBError as error:
+            raise _LoginError(error) from None
+
+
+def _of_keystone(answer: Answer) -> bool:
+    """Tell whether a 401 asks for a token of Keystone's, or doesn't say what it asks for."""
+    scheme = answer.headers.get("www-authenticate", "Keystone").split()[:1]
+    return [word.lower() for word in scheme] == ["keystone"]

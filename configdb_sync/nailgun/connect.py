@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +23,26 @@ LIMITS = Limits(connect=5.0, read=120.0, total=240.0)
 """Nailgun computes deployment data when it is asked: a minute passes before the first byte."""
 
 
+@dataclass(frozen=True)
+class Trust:
+    """What verifies a peer: ``file``, None for the system's authorities. ``any_name``: it is the peer's own."""
+
+    file: Path | None = None
+    any_name: bool = False
+
+    def of_keystone(self, environ: Mapping[str, str], nailgun: str) -> Trust:
+        """Return what verifies the Keystone of a login: the same if it is on the host of the Nailgun at ``nailgun``."""
+        same = urlsplit(environ.get("OS_AUTH_URL", "")).hostname == urlsplit(nailgun).hostname
+        return self if same else Trust()
+
+
+def trust_in(ca_file: Path | None, own_certificate: Path = MASTER_CERTIFICATE) -> Trust:
+    """Return what verifies Nailgun: the file that was named, else the master's own certificate if it is there."""
+    if ca_file is not None:
+        return Trust(ca_file)
+    return Trust(own_certificate, any_name=True) if own_certificate.is_file() else Trust()
+
+
 def connect(
     where: str,
     *,
@@ -36,25 +57,27 @@ def connect(
 
     ``ca_file`` holds the authorities to trust. Without it ``own_certificate`` is trusted if that file is there: it must
     then be the very certificate that the peer has, under whatever name it is reached (a master answers on several, and
-    its certificate names one). The login is what ``OS_*`` or ``clouds.yaml`` of ``environ`` say; without them no token
-    is sent. Raises ``SettingsError``.
+    its certificate names one). The login is what ``OS_*`` or ``clouds.yaml`` of ``environ`` say. A user without a
+    Keystone is one of the Keystone beside Nailgun, behind the same web server. Raises ``SettingsError``.
     """
     if ca_file is not None and not ca_file.is_file():
         raise SettingsError(f"the authority file {ca_file} isn't there", way_out="see --nailgun-ca")
-    pinned = own_certificate if ca_file is None and own_certificate.is_file() else None
-    trusted = ca_file or pinned
+    trust = trust_in(ca_file, own_certificate)
 
     def way(base: str) -> Exchange:
-        secure = trusted if base.startswith("https:") else None
-        return HttpExchange(base, limits=limits, ca_file=secure, any_name=pinned is not None, trust="--nailgun-ca FILE")
+        secure = trust.file if base.startswith("https:") else None
+        return HttpExchange(base, limits=limits, ca_file=secure, any_name=trust.any_name, trust="--nailgun-ca FILE")
 
     def login(base: str) -> TokenSource | None:
-        if not environ.get("OS_AUTH_URL") and not environ.get("OS_CLOUD"):
-            return None
+        given = environ
+        if not given.get("OS_AUTH_URL") and not given.get("OS_CLOUD"):
+            if not given.get("OS_USERNAME") and not given.get("OS_USER_ID"):
+                return None
+            given = {**environ, "OS_AUTH_URL": f"{base}/keystone"}
         # Late: keystoneauth takes longer to load than a small run takes.
         from configdb_sync.configdb import catalog
 
-        same = urlsplit(environ.get("OS_AUTH_URL", "")).hostname == urlsplit(base).hostname
-        return catalog.tokens_of(environ, default_ca=trusted if same else None, limits=limits)
+        own = trust.of_keystone(given, base)
+        return catalog.tokens_of(given, default_ca=own.file, any_name=own.any_name, limits=limits)
 
     return NailgunClient(where, way, login, policy, surroundings)

@@ -1,4 +1,4 @@
-"""What Nailgun says, as values (facts: REST)."""
+"""What Nailgun says, as values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from configdb_sync.jsonvalues import Json
 
 MASTER = "master"
 """The identity of the Fuel Master: never a node of an environment, though Nailgun lists data for it."""
+
+COMMON = "common"
+"""What stands for all nodes where Nailgun tells deployment data in parts."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,14 @@ class Version:
 
 @dataclass(frozen=True)
 class Cluster:
-    """An environment. ``fuel_version`` is that of the Nailgun which made it."""
+    """An environment. ``fuel_version`` is that of the Nailgun which made it; ``customized``: someone uploaded data in
+    place of what Nailgun computes for nodes."""
 
     id: int
     name: str
     status: str
     fuel_version: str
+    customized: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,33 @@ class NailgunNode:
     def identity(self) -> str:
         """The id as text."""
         return str(self.id)
+
+
+@dataclass(frozen=True)
+class DeploymentData:
+    """What nodes are given: ``nodes`` by identity, laid over what is ``common`` to all (none before Fuel 9.2)."""
+
+    common: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    nodes: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
+
+    def replaced_by(self, other: DeploymentData) -> DeploymentData:
+        """Return the data with what was uploaded in place of it, as Nailgun puts it together: what is common is laid
+        over, a node's own replaced."""
+        nodes = {identity: other.nodes.get(identity, own) for identity, own in self.nodes.items()}
+        return DeploymentData(_merged(self.common, other.common), nodes)
+
+    def whole(self) -> dict[str, Mapping[str, Json]]:
+        """Return each node's data, by identity; what is the same for several is the same object."""
+        return {identity: _merged(self.common, own) for identity, own in self.nodes.items()}
+
+
+def _merged(below: Mapping[str, Json], above: Mapping[str, Json]) -> dict[str, Json]:
+    """Return ``above`` laid over ``below``, mappings into mappings."""
+    found = dict(below)
+    for key, value in above.items():
+        inner = found.get(key)
+        found[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return found
 
 
 @dataclass(frozen=True)

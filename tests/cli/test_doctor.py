@@ -9,7 +9,7 @@ import pytest
 from configdb_sync.exits import Exit
 from configdb_sync.settings import READERS
 from tests.nailgun.conftest import make_small
-from tests.support.nailgun import serving
+from tests.support.nailgun import at_work
 from tests.support.product import Product
 from tests.support.trees import make_trees
 
@@ -93,7 +93,7 @@ def test_keystone_that_nothing_asks_is_not_asked(product: Product, monkeypatch: 
 def test_an_environment_is_looked_for_at_the_peers(product: Product, tmp_path: Path) -> None:
     nailgun = make_small()
     nailgun.node("2")["online"] = False
-    with serving(nailgun) as url:
+    with at_work(nailgun) as url:
         found = peers(product, "--env", 5, "--nailgun", url)
         assert "no environment 5 yet" in found["ConfigDB"][1]
         assert "Fuel 9.0" in found["Nailgun"][1]

@@ -22,7 +22,7 @@ from configdb_sync.simulator.tree import Tree
 from tests.lab.certificates import make_authority
 from tests.lab.laboratory import Laboratory
 from tests.nailgun.conftest import make_small
-from tests.support.nailgun import serving
+from tests.support.nailgun import at_work
 from tests.support.product import Product
 
 
@@ -149,7 +149,7 @@ def test_each_node_that_fails_is_named(doctor: Doctor) -> None:
     nailgun = make_small(5)
     for number, node in zip(("71", "72", "73"), nailgun.nodes, strict=True):
         node["id"] = int(number)
-    with serving(nailgun) as url:
+    with at_work(nailgun) as url:
         with simulated(doctor.laboratory, "71", "72", "73"):
             found = doctor("--env", 5, "--nailgun", url)
             assert found["nodes"] == "ok: 3 answer, both agents work, 6 settings files"

@@ -12,7 +12,7 @@ import yaml
 from configdb_sync.cli import options
 from configdb_sync.plugin.master import Master
 from tests.nailgun.conftest import make_small
-from tests.support.nailgun import Nailgun, serving
+from tests.support.nailgun import Nailgun, at_work
 from tests.support.product import Product
 from tests.support.trees import make_trees
 
@@ -63,7 +63,7 @@ def test_what_was_changed_in_the_ui_since_holds_in_a_shell_and_not_in_a_deployme
     nailgun = make_small()
     nailgun.nodes = nailgun.nodes[:1]
     nailgun.attributes = changed(tenant="since", configdb="embedded")
-    with serving(nailgun) as url:
+    with at_work(nailgun) as url:
         over = ("--nailgun", url, "--env", 5, "--from", trees)
         assert settings(product, "--nailgun", url)["tenant"] == ("since", f"Nailgun {url} (configdb-sync)")
         assert product("sync", *over, "--stage", "main").code == 0
@@ -89,7 +89,7 @@ def test_nailgun_away_leaves_the_environments_file(product: Product, master: Pat
 def test_a_nailgun_that_does_not_offer_the_plugin(product: Product, master: Path) -> None:
     write(master, tenant="deployed")
     small: Nailgun = make_small()
-    with serving(small) as url:
+    with at_work(small) as url:
         assert settings(product, "--nailgun", url)["tenant"][0] == "deployed"
 
 

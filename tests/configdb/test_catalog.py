@@ -182,7 +182,7 @@ def test_a_token_that_is_refused_is_renewed_once(peer: responses.RequestsMock) -
     keystone = Keystone(peer)
 
     def answer(request: object) -> tuple[int, dict[str, str], str]:
-        token = request.headers["X-Auth-Token"]  # type: ignore[attr-defined]
+        token = request.headers.get("X-Auth-Token")  # type: ignore[attr-defined]
         return (200 if token == "CANARY-2" else 401), {}, "[]"
 
     peer.add_callback(responses.GET, f"{CONFIGDB}/components", answer, content_type="application/json")

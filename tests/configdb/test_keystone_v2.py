@@ -78,6 +78,9 @@ def taking(peer: responses.RequestsMock, *good: str) -> list[str]:
     seen: list[str] = []
 
     def answer(request: Any) -> tuple[int, dict[str, str], str]:
+        if "X-Auth-Token" not in request.headers:
+            # A plain http address is asked without one first.
+            return 401, {}, ""
         seen.append(request.headers["X-Auth-Token"])
         return (200 if not good or seen[-1] in good else 401), {}, "[]"
 

@@ -13,7 +13,7 @@ import yaml
 from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.mcollective.outcomes import Outcome, Reply
 from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_over_bus
-from configdb_sync.nodes.remote.commands import COMMAND_LIMIT, Commands
+from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, Commands
 from tests.hiera_backend.backend import ROOT, private, require
 from tests.hiera_backend.fuel_node import FuelNode, left, secrets
 from tests.hiera_backend.test_hiera_yaml import FUEL
@@ -158,7 +158,7 @@ def test_the_setting_and_the_pages_say_when(product: Product) -> None:
 
 
 def test_the_whole_program_fits_into_a_command() -> None:
-    assert len(Commands().ruby(program(ROOT), "/", "5", "no", "remove")) < COMMAND_LIMIT // 2
+    assert len(Commands().ruby(program(ROOT), "/", "5", "no", "remove")) < ARGUMENTS_LIMIT // 2
 
 
 def test_without_the_code_it_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Nailguns to ask: the stored answers of 9.0.1 and newton, served on loopback; and a small one of a test's own."""
+"""Nailguns to ask: those of all four releases with stored answers, on loopback; and a small one of a test's own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 from configdb_sync.configdb.http import HttpExchange
 from configdb_sync.configdb.model import Limits
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import TokenSource
+from configdb_sync.configdb.tokens import FixedToken, TokenSource
 from configdb_sync.nailgun.client import NailgunClient
 from tests.configdb.support import surroundings
-from tests.support.nailgun import Nailgun, load, serving
+from tests.support.keystone import ISSUED
+from tests.support.nailgun import RELEASES, Nailgun, load, serving
 
 Clients = Callable[..., NailgunClient]
 
 
-@pytest.fixture(params=["9.0.1", "newton"])
+@pytest.fixture(params=RELEASES)
 def nailgun(request: pytest.FixtureRequest) -> Iterator[Nailgun]:
     """A Nailgun of each release, serving."""
     found = load(request.param)
@@ -50,22 +51,23 @@ def make_small(env: int = 5) -> Nailgun:
         for number in (1, 2, 3)
     ]
     return Nailgun(
-        version={"release": "9.0", "api": "1", "auth_required": False},
+        version={"release": "9.0", "api": "1"},
         cluster={"id": env, "name": "small", "status": "operational", "fuel_version": "9.0"},
         nodes=nodes,
         attributes={"editable": {}},
         deployment=[],
+        first=True,
     )
 
 
 @pytest.fixture
 def client() -> Iterator[Clients]:
-    """Give ``client(url, tokens=None, ...)``: a client that doesn't wait between attempts."""
+    """Give ``client(url, ...)``: a client that doesn't wait between attempts, with a token that Keystone gave it."""
     with ExitStack() as stack:
 
         def make(
             url: str,
-            tokens: TokenSource | None = None,
+            tokens: TokenSource | None = FixedToken(ISSUED),  # noqa: B008  # it doesn't change
             ca_file: Path | None = None,
             limits: Limits = Limits(answer=1 << 20),  # noqa: B008  # frozen
         ) -> NailgunClient:

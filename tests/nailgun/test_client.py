@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from configdb_sync.errors import AccessError, EnvironmentMismatchError, NailgunE
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
+from configdb_sync.nailgun.model import PluginLink
 from tests.support.nailgun import Nailgun, leading, serving
 
 Clients = Callable[..., NailgunClient]
@@ -34,6 +36,36 @@ def test_a_real_nailgun_is_read(nailgun: Nailgun, client: Clients) -> None:
     assert sorted(data) == identities  # the master's is not in it
     assert data[identities[0]]["fqdn"] == nodes[0].fqdn
     assert list(asked.deployment(nailgun.env, identities[:1])) == identities[:1]
+
+
+def test_deployment_data_is_what_nailgun_computes(nailgun: Nailgun, client: Clients) -> None:
+    """U21: also where what is common to all nodes is told apart; without anything uploaded there is nothing else."""
+    identities = [str(node["id"]) for node in nailgun.nodes]
+    data = client(nailgun.url).deployment(nailgun.env, identities)
+    assert data == {identity: nailgun.data(identity) for identity in identities}
+    asked = [path for path, _ in nailgun.seen if "orchestrator" in path]
+    assert len(asked) == 1
+    assert "/orchestrator/deployment/defaults?" in asked[0]
+
+
+def test_uploaded_deployment_data_goes_before_what_is_computed(nailgun: Nailgun, client: Clients) -> None:
+    """U21: a node's own is replaced, what is common is laid over."""
+    first, second = (str(node["id"]) for node in nailgun.nodes[:2])
+    nailgun.cluster["is_customized"] = True
+    nailgun.replaced.append({"uid": first, "fqdn": "changed.example.com", "only": {"a": 1}})
+    split = nailgun.version["release"] != "9.0"
+    if split:
+        nailgun.replaced.append({"uid": "common", "openstack_version": "changed"})
+    asked = client(nailgun.url)
+    data = asked.deployment(nailgun.env, [first, second]) | asked.deployment(nailgun.env, [second])
+    assert (data[first]["fqdn"], data[first]["only"]) == ("changed.example.com", {"a": 1})
+    assert data[second]["fqdn"] == nailgun.data(second)["fqdn"]
+    if split:
+        assert [each["openstack_version"] for each in data.values()] == ["changed", "changed"]
+        assert data[first]["network_metadata"] == nailgun.data(first)["network_metadata"]
+    else:
+        assert data[first] == nailgun.replaced[0]
+    assert len([path for path, _ in nailgun.seen if path.endswith("/deployment?split=1")]) == 1
 
 
 def test_the_plugins_settings_are_those_of_the_version_chosen(nailgun: Nailgun, client: Clients) -> None:
@@ -64,32 +96,70 @@ def test_an_environment_that_is_not_there_is_told_from_an_empty_one(small: Nailg
 
 
 def test_the_token_goes_to_nailgun_and_a_refused_one_is_renewed(small: Nailgun, client: Clients) -> None:
-    """U12: what says whether a token is wanted is asked without one."""
+    """U12: the first question says whether a token is wanted; it is asked without one."""
     small.token = "second"
     tokens = iter(["first", "second"])
     source = RenewedToken(lambda: next(tokens))
     assert len(client(small.url, source).nodes(5)) == 3
-    assert [token for _, token in small.seen] == [None, "first", "second"]
+    assert small.seen == [
+        ("/api/version", None),
+        ("/api/version", "first"),
+        ("/api/version", "second"),
+        ("/api/nodes?cluster_id=5", "second"),
+    ]
 
 
 def test_no_token_is_sent_where_none_is_wanted(small: Nailgun, client: Clients) -> None:
-    client(small.url, FixedToken("CANARY")).nodes(5)
-    assert {token for _, token in small.seen} == {None}
+    client(small.without_authentication().url, FixedToken("CANARY")).nodes(5)
+    assert small.seen == [("/api/version", None), ("/api/nodes?cluster_id=5", None)]
 
 
-@pytest.mark.parametrize("tokens", [None, FixedToken("CANARY-token")])
-def test_refused_credentials_say_what_to_set(small: Nailgun, client: Clients, tokens: Any) -> None:
-    small.token = "another"
-    with pytest.raises(AccessError, match="OS_USERNAME") as caught:
-        client(small.url, tokens).nodes(5)
+def test_without_a_login_it_says_what_to_set(nailgun: Nailgun, client: Clients) -> None:
+    """U3: on every release even the version is told only to those who are logged in."""
+    with pytest.raises(AccessError, match=r"wants a login.*plugin's settings.*OS_USERNAME") as caught:
+        client(nailgun.url, None).version()
+    assert exit_of(caught.value) is Exit.ACCESS
+    assert nailgun.seen == [("/api/version", None)]
+
+
+def test_a_token_that_nailgun_refuses_is_another_keystones(nailgun: Nailgun, client: Clients) -> None:
+    with pytest.raises(AccessError, match=r"Nailgun refused: .* answered 401.*this master's Keystone") as caught:
+        client(nailgun.url, FixedToken("CANARY-token")).nodes(nailgun.env)
     assert exit_of(caught.value) is Exit.ACCESS
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize("asked", ["Basic realm=x", "Bearer", ""])
+def test_who_wants_another_login_than_keystones_gets_no_token(small: Nailgun, client: Clients, asked: str) -> None:
+    small.faults["/version"] = _as("", 401, "text/html", WWW_Authenticate=asked)
+    with pytest.raises(NailgunAnswerError, match="wants no token of Keystone's"):
+        client(small.url, FixedToken("CANARY")).version()
+    assert {token for _, token in small.seen} == {None}
+
+
 def test_a_forbidden_call_is_the_access_class_too(small: Nailgun, client: Clients) -> None:
     small.faults["/nodes"] = lambda _: Response('{"message": "no"}', 403, content_type="application/json")
-    with pytest.raises(AccessError):
+    with pytest.raises(AccessError, match=r"answered 403: no .*role admin"):
         client(small.url).nodes(5)
+
+
+def test_who_is_no_administrator_may_read_alone_from_newton_on(nailgun: Nailgun, client: Clients) -> None:
+    """But a link may be made by anyone: that route is public."""
+    nailgun.keystone.issued["reader"] = ["monitoring"]
+    asked = client(nailgun.url, FixedToken("reader"))
+    assert asked.nodes(nailgun.env)
+    asked.put_link(nailgun.env, PluginLink("x", "http://x"))
+    (link,) = asked.links(nailgun.env)
+    assert link.number is not None
+    if nailgun.version["release"].startswith("9."):
+        asked.drop_link(nailgun.env, link.number)
+        assert nailgun.links == []
+        return
+    with pytest.raises(AccessError, match=r"answered 403.*give the user the role admin"):
+        asked.drop_link(nailgun.env, link.number)
+    with pytest.raises(AccessError, match=r"answered 403.*give the user the role admin"):
+        asked.put_link(nailgun.env, replace(link, url="http://y"))
+    assert [one["url"] for one in nailgun.links] == ["http://x"]
 
 
 def test_nobody_there(client: Clients) -> None:
@@ -178,14 +248,14 @@ def test_an_answer_that_is_not_nailguns_is_named_and_shows_no_content(
         [{"uid": "../1"}],
         [{"uid": "x"}],
         [{"uid": "1"}, {"uid": 1}],
+        [{"uid": "common", "a": 1}, {"uid": "common"}],
         {"uid": "1"},
         ["1"],
     ],
 )
 def test_deployment_data_without_its_nodes_is_no_answer(small: Nailgun, client: Clients, body: Any) -> None:
     """U21."""
-    small.deployment = body if isinstance(body, list) else []
-    small.faults[f"/clusters/{small.env}/orchestrator/deployment"] = _as(json.dumps(body))
+    small.faults[f"/clusters/{small.env}/orchestrator/deployment/defaults"] = _as(json.dumps(body))
     with pytest.raises(NailgunAnswerError):
         client(small.url).deployment(5, ["1"])
 
@@ -201,7 +271,6 @@ def test_attributes_of_another_shape_are_no_answer(small: Nailgun, client: Clien
 def test_a_peer_that_is_no_nailgun_is_found_out_before_the_token_is_sent(
     small: Nailgun, client: Clients, body: Any
 ) -> None:
-    small.token = "CANARY"
     small.faults["/version"] = _as(json.dumps(body))
     with pytest.raises(NailgunAnswerError):
         client(small.url, FixedToken("CANARY")).nodes(5)

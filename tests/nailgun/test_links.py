@@ -12,7 +12,7 @@ from configdb_sync.errors import EnvironmentMismatchError, NailgunError
 from configdb_sync.nailgun.model import PluginLink
 from configdb_sync.plugin.dashboard import TITLE, page_of, settle_link
 from tests.nailgun.conftest import Clients, make_small
-from tests.support.nailgun import Nailgun, serving
+from tests.support.nailgun import Nailgun, at_work
 from tests.support.product import Product
 
 OTHER = {"id": 7, "title": "Zabbix", "url": "https://10.20.0.2/zabbix", "description": None, "hidden": False}
@@ -25,7 +25,6 @@ def ours(nailgun: Nailgun) -> list[str]:
 
 def test_it_is_made_once_updated_and_taken_away(nailgun: Nailgun, client: Clients) -> None:
     asked, env = client(nailgun.url), nailgun.env
-    nailgun.token = None
     nailgun.links.append(dict(OTHER))
     assert settle_link(asked, env, BASE)
     assert not settle_link(asked, env, BASE), "nothing is changed the second time"
@@ -48,7 +47,12 @@ def test_several_of_ours_become_one(small: Nailgun, client: Clients) -> None:
 
 
 def test_one_that_someone_else_made_at_the_same_moment_is_as_good(small: Nailgun, client: Clients) -> None:
+    """From newton on an address stands once in an environment."""
+    small.version["release"] = "10.0"
     small.links.append({**OTHER, "url": page_of(BASE, 5)})
+    assert settle_link(client(small.url), 5, BASE)
+    assert [link["title"] for link in small.links] == ["Zabbix"]
+    small.links.append({**OTHER, "id": 8, "title": TITLE, "url": "http://before"})
     assert settle_link(client(small.url), 5, BASE)
     assert [link["title"] for link in small.links] == ["Zabbix"]
 
@@ -57,8 +61,9 @@ def test_what_isnt_there(small: Nailgun, client: Clients) -> None:
     asked = client(small.url)
     assert asked.links(99) == ()
     asked.drop_link(5, 99)
-    with pytest.raises(EnvironmentMismatchError):
-        asked.put_link(99, PluginLink("x", "http://x"))
+    for number in (None, 3):
+        with pytest.raises(EnvironmentMismatchError):
+            asked.put_link(99, PluginLink("x", "http://x", number=number))
 
 
 def test_links_that_arent_as_they_must_be(small: Nailgun, client: Clients) -> None:
@@ -71,7 +76,7 @@ def test_links_that_arent_as_they_must_be(small: Nailgun, client: Clients) -> No
 
 def test_the_command(tmp_path: Path) -> None:
     small, product = make_small(), Product(tmp_path / "state")
-    with serving(small) as url:
+    with at_work(small) as url:
         where = ("dashboard-link", "--env", 5, "--nailgun", url)
         made = product(*where, "--page-url", BASE)
         assert (made.code, made.out) == (0, f"the dashboard leads to {page_of(BASE, 5)}\n")
@@ -109,7 +114,7 @@ def cloud_nailgun() -> Nailgun:
 
 def test_a_deployment_makes_it_and_takes_it_away(tmp_path: Path) -> None:
     found = cloud_nailgun()
-    with serving(found) as url:
+    with at_work(found) as url:
         assert deployed(tmp_path, url, "--page-url", BASE)[0] == 0
         assert ours(found) == [page_of(BASE, 1)]
         assert deployed(tmp_path, url)[0] == 0
@@ -120,7 +125,7 @@ def test_a_deployment_makes_it_and_takes_it_away(tmp_path: Path) -> None:
 
 def test_a_run_that_is_short_of_time_leaves_it(tmp_path: Path) -> None:
     found = cloud_nailgun()
-    with serving(found) as url:
+    with at_work(found) as url:
         assert deployed(tmp_path, url, "--page-url", BASE, "--time-limit", "40")[0] == 0
     assert found.links == []
 
@@ -129,6 +134,6 @@ def test_a_run_that_is_short_of_time_leaves_it(tmp_path: Path) -> None:
 def test_no_deployment_fails_because_of_it(tmp_path: Path, status: int) -> None:
     found = cloud_nailgun()
     found.faults["/clusters/1/plugin_links"] = lambda _: Response("<html>", status, content_type="text/html")
-    with serving(found) as url:
+    with at_work(found) as url:
         code, last = deployed(tmp_path, url, "--page-url", BASE)
     assert (code, last.startswith("ok:")) == (0, True)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import SettingsError, UnexpectedAnswerError
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import connect
 from configdb_sync.nailgun.faults import NailgunAwayError
 from tests.configdb.support import surroundings
 from tests.lab.certificates import make_authority
 from tests.nailgun.conftest import make_small
+from tests.support.keystone import PASSWORD, PROJECT, USER
 from tests.support.nailgun import Nailgun, leading, serving
 
 NOWHERE = Path("/nowhere/nginx.crt")
@@ -46,7 +47,9 @@ def secure(master: tuple[Path, Path]) -> Iterator[Nailgun]:
 
 
 def ask(url: str, **options: Path | None) -> NailgunClient:
-    return connect(url, environ={}, policy=RetryPolicy(attempts=1), surroundings=surroundings(), **options)  # type: ignore[arg-type]
+    """A client with a user of Fuel's; where Keystone is, it finds beside Nailgun."""
+    environ = {"OS_USERNAME": USER, "OS_PASSWORD": PASSWORD, "OS_PROJECT_NAME": PROJECT}
+    return connect(url, environ=environ, policy=RetryPolicy(attempts=1), surroundings=surroundings(), **options)  # type: ignore[arg-type]
 
 
 def test_the_masters_own_certificate_is_found_and_trusted(secure: Nailgun, master: tuple[Path, Path]) -> None:
@@ -61,7 +64,39 @@ def test_http_leads_to_https_and_nothing_secret_goes_the_first_way(secure: Nailg
         client.cluster(5)
         assert client.address == secure.url
     assert seen == [("/api/version", None)]
-    assert [path for path, _ in secure.seen] == ["/api/version", "/api/nodes?cluster_id=5", "/api/clusters/5"]
+    paths = ["/api/version", "/api/version", "/api/nodes?cluster_id=5", "/api/clusters/5"]
+    assert [path for path, _ in secure.seen] == paths
+    assert len(secure.keystone.logins) == 1
+
+
+@pytest.mark.parametrize("path", ["/keystone", "/keystone/", "/keystone/v3", "/keystone/v2.0"])
+def test_no_password_goes_to_an_http_address_that_leads_to_https(
+    secure: Nailgun, master: tuple[Path, Path], path: str
+) -> None:
+    """Keystone is behind the same web server; that it says itself to be elsewhere, in plain http, changes nothing."""
+    seen: list[tuple[str, str | None]] = []
+    with leading(secure.url, seen) as url:
+        environ = {**secure.login, "OS_AUTH_URL": url + path}
+        with connect(url, environ=environ, own_certificate=master[0], surroundings=surroundings()) as client:
+            assert len(client.nodes(5)) == 3
+            assert len(client.nodes(5)) == 3
+    asked = path if path.endswith(("v3", "v2.0")) else "/keystone/"
+    assert seen == [("/api/version", None), (asked, None)]
+    version = "v2.0" if "v2.0" in path else "v3"
+    tokens = "/v2.0/tokens" if version == "v2.0" else "/v3/auth/tokens"
+    assert [path for path, _ in secure.keystone.logins] == [tokens]
+
+
+def test_a_keystone_that_leads_to_https_elsewhere_gets_no_password(secure: Nailgun, master: tuple[Path, Path]) -> None:
+    seen: list[tuple[str, str | None]] = []
+    with leading("https://elsewhere.example", seen) as keystone:
+        environ = {**secure.login, "OS_AUTH_URL": f"{keystone}/v3"}
+        with (
+            connect(secure.url, environ=environ, own_certificate=master[0], surroundings=surroundings()) as client,
+            pytest.raises(UnexpectedAnswerError, match=r"leads to https://elsewhere\.example/v3/auth.*nothing secret"),
+        ):
+            client.nodes(5)
+    assert seen == [("/v3", None), ("/v3/auth/tokens", None)], "asked without a body"
 
 
 def test_another_master_is_not_trusted(secure: Nailgun, tmp_path: Path) -> None:

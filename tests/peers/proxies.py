@@ -64,7 +64,7 @@ def running(
     both.write_text(certificate.read_text() + key.read_text())
     for old, path in (("/etc/ssl/tenants.key", key), ("/etc/ssl/tenants.pem", both)):
         text = text.replace(old, str(path))
-    command = _nginx(folder, text) if kind == "nginx" else _haproxy(folder, text)
+    command = nginx_command(folder, text) if kind == "nginx" else _haproxy(folder, text)
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
@@ -76,7 +76,8 @@ def running(
         process.wait(timeout=START)
 
 
-def _nginx(folder: Path, text: str) -> list[str]:
+def nginx_command(folder: Path, text: str) -> list[str]:
+    """Return the command of an nginx that keeps its things in ``folder``; ``text`` stands for what is in conf.d."""
     paths = "".join(
         f"{name}_temp_path {folder}/{name};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )

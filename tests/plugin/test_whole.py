@@ -25,6 +25,7 @@ from tests.plugin.calling import astute, enable
 from tests.plugin.conftest import Bus, Nailguns, meet
 from tests.plugin.jail import Jail
 from tests.support.fixtures import require_data
+from tests.support.keystone import PASSWORD, PROJECT, USER
 from tests.support.nailgun import Nailgun
 from tests.support.nailgun import load as load_nailgun
 from tests.support.trees import make_trees
@@ -76,16 +77,20 @@ def test_the_plugins_own_configdb(master: Jail, bus: Bus, nailguns: Nailguns, tm
     trees = trees_of(make_trees(tmp_path / "t", "1", "2", "3"))
     nailgun = make_small(ENVIRONMENT).all_are("deploying")
     with bus(trees), nailguns(nailgun):
-        enable(
-            master, FILE, ENVIRONMENT, None, constants(nailgun), configdb="embedded", username="lcm", password="CANARY"
-        )
+        login = {"auth_url": f"{nailgun.url}/keystone/v3", "username": USER, "password": PASSWORD, "project": PROJECT}
+        page = {"page_url": "https://10.20.0.2:8083"}
+        enable(master, FILE, ENVIRONMENT, None, constants(nailgun), configdb="embedded", **login, **page)
         assert "CANARY" not in deploy(master)
+        assert len(nailgun.links) == 1
         override_reaches_its_node(master, trees)
         done = master.run(f"configdb-sync doctor --env {ENVIRONMENT}")
-        for name in ("Nailgun", "broker", "nodes"):
+        for name in ("Keystone", "Nailgun", "broker", "nodes"):
             assert f"ok    {name}" in done.stdout
         assert f"/{FILE} (configdb-sync)" in done.stdout
         assert "CANARY" not in done.stdout + done.stderr
+        # As the removal of the plugin does.
+        assert master.run(f"configdb-sync dashboard-link --remove --env {ENVIRONMENT}").returncode == 0
+        assert nailgun.links == []
 
 
 @dataclass(frozen=True)

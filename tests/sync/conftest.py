@@ -14,7 +14,7 @@ from configdb_sync.database import Database
 from configdb_sync.sync.records import open_records
 from tests.nailgun.conftest import make_small
 from tests.peers import postgresql
-from tests.support.nailgun import Nailgun, serving
+from tests.support.nailgun import Nailgun, at_work
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -59,7 +59,7 @@ def clock() -> StillClock:
 
 @pytest.fixture
 def nailgun() -> Iterator[Nailgun]:
-    """Give a Nailgun with a small environment, serving."""
+    """Give a Nailgun with a small environment, serving, and a login to it."""
     found = make_small()
-    with serving(found):
+    with at_work(found):
         yield found

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from configdb_sync.exits import Exit
-from tests.support.nailgun import Nailgun, load, serving
+from tests.support.nailgun import Nailgun, at_work, load
 from tests.support.product import Product, contents
 
 
@@ -19,7 +19,7 @@ from tests.support.product import Product, contents
 def old() -> Iterator[Nailgun]:
     """Environment 16 of Nailgun 9.0.1."""
     found = load("9.0.1").all_are("ready")
-    with serving(found):
+    with at_work(found):
         yield found
 
 
@@ -27,7 +27,7 @@ def old() -> Iterator[Nailgun]:
 def new() -> Iterator[Nailgun]:
     """Environment 7 of newton's Nailgun."""
     found = load("newton").all_are("ready")
-    with serving(found):
+    with at_work(found):
         yield found
 
 
