@@ -7,10 +7,10 @@ no data source there is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import LevelPath
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import Json
 
@@ -35,13 +35,13 @@ def documents_of(hiera: Path) -> dict[str, dict[str, Json]]:
     return found
 
 
-def fill(client: ConfigDBClient, env: int, trees: Path, levels: Sequence[str] = ("nodes",)) -> None:
-    """Make the environment and upload all nodes of ``trees``."""
+def fill(client: ConfigDBClient, env: int, trees: Path, above: LevelPath = ()) -> None:
+    """Make the environment and upload all nodes of ``trees``; ``above`` are levels over the nodes' ones."""
     component = client.create_component(COMPONENT, DATA_SOURCES)
-    client.create_environment(env, [component.id], levels)
+    client.create_environment(env, [component.id], [*(name for name, _ in above), "nodes"])
     ids = {definition.name: definition.id for definition in component.definitions}
     for node in sorted(trees.iterdir()):
         number = node.name.removeprefix("node-")
         for name, document in documents_of(node / "etc/hiera").items():
             if name in ids:
-                client.put_values(env, ((levels[-1], number),), ids[name], document)
+                client.put_values(env, (*above, ("nodes", number)), ids[name], document)

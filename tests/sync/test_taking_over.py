@@ -259,6 +259,34 @@ def test_overrides_of_one_nodes_file_over_the_nodes_go_to_that_node(product: Pro
     cloud.at_rest()
 
 
+def test_overrides_over_the_nodes_stay_at_their_level(product: Product, tmp_path: Path) -> None:
+    cloud = make(product, tmp_path, 5, None, "1", "2")
+    role = (("role", "compute"),)
+    with cloud.client() as client:
+        lcm.fill(client, 5, cloud.trees, role)
+        plugins = cloud.definition(client, "plugins")
+        client.put_overrides(5, (), plugins, {"ldap": {"everywhere": 1}, "fresh": {"made": 1}})
+        client.put_overrides(5, role, plugins, {"ldap": {"of the role": 1}})
+        client.put_overrides(5, (*role, ("nodes", "1")), plugins, {"ldap": {"of the node": 1}})
+    levels = ("--levels", "role=%{role},nodes=%{uid}")
+    assert cloud.sync(*levels).code == Exit.OK
+    with cloud.client() as client:
+        for name, content in (("plugins/ldap", {"everywhere": 1}), ("plugins/fresh", {"made": 1})):
+            assert client.overrides(5, (), cloud.definition(client, name)) == content
+        number = cloud.definition(client, "plugins/ldap")
+        assert client.overrides(5, role, number) == {"of the role": 1}
+        assert client.overrides(5, (*role, ("nodes", "1")), number) == {"of the node": 1}
+        for place in ((), role, (*role, ("nodes", "1"))):
+            assert client.overrides(5, place, plugins) == {}
+    both = {**FILES["plugins/ldap"], "everywhere": 1, "of the role": 1}
+    assert cloud.file("plugins/ldap", "2") == both
+    assert cloud.file("plugins/ldap", "1") == {**both, "of the node": 1}
+    assert cloud.file("plugins/fresh", "1") == cloud.file("plugins/fresh", "2") == {"made": 1}
+    product.changing()
+    assert cloud.sync(*levels).code == Exit.OK
+    assert product.changing() == []
+
+
 def test_what_is_no_files_content_stays_and_is_named(cloud: Cloud) -> None:
     odd = {"ldap": {}, "backup": "text", "a/b": {"x": 1}, "": {"x": 1}, "new": None}
     cloud.override("plugins", odd)
