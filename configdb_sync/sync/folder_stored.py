@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.model import LevelPath
@@ -14,6 +15,14 @@ from configdb_sync.jsonvalues import Json, document_digest, same
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.folders import FolderMap, Held, Move, as_read, content_of
 from configdb_sync.sync.stored import StoredNode
+
+
+class _Split(NamedTuple):
+    """A node's overrides in folders' documents; moves that contradict another override with the keys that do."""
+
+    moves: tuple[Move, ...]
+    held: tuple[Held, ...]
+    contradicted: tuple[tuple[Move, tuple[str, ...]], ...]
 
 
 class FolderStored(StoredNode):
@@ -28,6 +37,7 @@ class FolderStored(StoredNode):
         self.folders = folders
         self._documents: dict[str, HieraDocument] = {}
         self._recorded = recorded
+        self._open = set() if recorded else {name for name in folders.mapped.sources if folders.home(name)}
 
     def uploaded(self, folder: str) -> dict[str, Json]:
         """Return the values at the node's level if they are a folder's, else ``{}``."""
@@ -38,7 +48,7 @@ class FolderStored(StoredNode):
         return values if self.folders.is_folders(folder, values) else {}
 
     @cached_property
-    def _split(self) -> tuple[tuple[Move, ...], tuple[Held, ...], tuple[tuple[Move, tuple[str, ...]], ...]]:
+    def _split(self) -> _Split:
         found: list[Move] = []
         held: list[Held] = []
         for folder in sorted(self.folders.names):
@@ -55,7 +65,7 @@ class FolderStored(StoredNode):
                 hidden |= set(raw[depth])
         taken = [(move, self._contradicted(move)) for move in found]
         free = tuple(move for move, keys in taken if not keys)
-        return free, tuple(held), tuple((move, keys) for move, keys in taken if keys)
+        return _Split(free, tuple(held), tuple((move, keys) for move, keys in taken if keys))
 
     def _contradicted(self, move: Move) -> tuple[str, ...]:
         """Return the keys that the file's own data source overrides already, with another value."""
@@ -72,21 +82,23 @@ class FolderStored(StoredNode):
     @property
     def moves(self) -> tuple[Move, ...]:
         """The overrides to be moved; those that contradict another are not among them."""
-        return self._split[0]
+        return self._split.moves
 
     @property
     def held(self) -> tuple[Held, ...]:
         """The overrides in folders' documents that stay there."""
-        return self._split[1]
+        return self._split.held
 
     @property
     def concerned(self) -> tuple[str, ...]:
         """The data sources that an override is to be moved to."""
-        return tuple(dict.fromkeys([move.data_source for move in (*self.moves, *(move for move, _ in self._split[2]))]))
+        return tuple(
+            dict.fromkeys([move.data_source for move in (*self.moves, *(move for move, _ in self._split.contradicted))])
+        )
 
     def check(self, data_source: str) -> None:
         """Raise ``AmbiguousError`` if a data source and its folder's document override a key differently."""
-        for move, keys in self._split[2]:
+        for move, keys in self._split.contradicted:
             if move.data_source == data_source:
                 raise AmbiguousError(
                     f"{', '.join(keys)}: overridden at {move.destination}, and otherwise in the document of the folder"
@@ -97,7 +109,7 @@ class FolderStored(StoredNode):
 
     def aside(self, data_source: str) -> frozenset[str]:
         """Return the keys of a data source's overrides that are files of the folder of that name."""
-        standing: list[Move | Held] = [*(move for move, _ in self._split[2]), *self.moves, *self.held]
+        standing: list[Move | Held] = [*(move for move, _ in self._split.contradicted), *self.moves, *self.held]
         return frozenset(one.stem for one in standing if one.folder == data_source)
 
     def is_left(self, data_source: str) -> bool:
@@ -110,8 +122,8 @@ class FolderStored(StoredNode):
     def notes(self) -> list[str]:
         """What a plan says of folders' documents with files that no run has uploaded by themselves yet."""
         found: dict[str, list[str]] = {}
-        for name, path in self.folders.mapped.sources.items():
-            home = None if name in self._recorded or path not in self.folders.files else self.folders.home(name)
+        for name in sorted(self._open):
+            home = self.folders.home(name) if self.folders.mapped.sources[name] in self.folders.files else None
             if home is not None and home[1] in self.uploaded(home[0]):
                 found.setdefault(home[0], []).append(name)
         return [
@@ -124,16 +136,23 @@ class FolderStored(StoredNode):
         """Judge each document by itself, and by its folder's document too.
 
         Where there is no record of the node at all, a document that ConfigDB holds nothing of, by any name, has one
-        side alone, the node's. What a folder's document has of a file without a record was there before us, whatever
-        records the node has by now.
+        side alone, the node's. Where there are some, this document may have failed in the first run: then an override
+        that an older plugin wrote may still be in the file.
         """
         self._documents[data_source] = document
-        return bool(self.values(data_source) or (unknown and self.effective(data_source)))
+        if not unknown:
+            laid = [self.overrides(data_source), *(overrides for _, overrides in self.above(data_source))]
+            self._open |= {data_source} if any(laid) else set()
+            return any(laid) and bool(self.values(data_source))
+        return bool(self.values(data_source) or self.effective(data_source))
 
     def values(self, data_source: str) -> dict[str, Json]:
-        """Return the values at the node's level: the data source's own, else its part of the folder's document."""
+        """Return the values at the node's level: the data source's own, else its part of the folder's document.
+
+        Once a run has dealt with the file, that part tells nothing of it any more.
+        """
         own, home = self._own_values(data_source), self.folders.home(data_source)
-        if not own and home is not None:
+        if not own and home is not None and data_source in self._open:
             own = content_of(self.uploaded(home[0]).get(home[1]))
         document = self._documents.get(data_source)
         return own if document is None else as_read(own, document.values, document.type_marks())

@@ -326,6 +326,33 @@ def test_after_the_takeover_an_override_of_the_nodes_own_file_works(cloud: Cloud
     cloud.at_rest()
 
 
+def test_after_the_takeover_what_the_older_plugin_uploaded_says_nothing_of_a_file(cloud: Cloud) -> None:
+    assert cloud.sync().code == Exit.OK
+    paths = [cloud.trees / f"node-1/etc/hiera/{name}.yaml" for name in ("plugins/ldap", f"override/node/{FQDN}")]
+    for path in paths:
+        path.unlink()
+    assert cloud.sync().code == Exit.OK
+    assert cloud.values("plugins/ldap") == cloud.values("override/node") == {}
+    for path in paths:
+        path.write_text("quite: another\n")
+    assert cloud.sync().code == Exit.OK
+    assert cloud.values("plugins/ldap") == cloud.values("override/node") == {"quite": "another"}
+    cloud.at_rest()
+
+
+def test_a_file_that_failed_in_the_first_run_is_judged_by_the_folders_document(cloud: Cloud) -> None:
+    cloud.override("plugins", {"ldap": {"more": 2}})
+    path = cloud.trees / "node-1/etc/hiera/plugins/ldap.yaml"
+    path.write_text("broken: [\n")
+    assert cloud.sync().code == Exit.PARTIAL
+    assert cloud.overrides("plugins") == {"ldap": {"more": 2}}
+    path.write_text("more: 2\n")
+    assert cloud.sync().code == Exit.OK
+    assert cloud.values("plugins/ldap") == FILES["plugins/ldap"]
+    assert cloud.file("plugins/ldap") == {**FILES["plugins/ldap"], "more": 2}
+    cloud.at_rest()
+
+
 def test_only_the_plan_that_was_looked_at_is_carried_out(cloud: Cloud) -> None:
     cloud.override("plugins", {"ldap": {"more": 7}})
     cloud.override("plugins", {"backup": {"backup": 7}}, node=None)
