@@ -170,7 +170,7 @@ class TakingOver(RuleBasedStateMachine):
 
 TestTakingOver = TakingOver.TestCase
 TestTakingOver.settings = settings(
-    max_examples=5,
+    max_examples=4,
     stateful_step_count=6,
     deadline=None,
     report_multiple_bugs=False,
