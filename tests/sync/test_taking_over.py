@@ -398,8 +398,17 @@ def test_each_form_of_a_plan_tells_of_it(cloud: Cloud) -> None:
             client.put_values(5, level("1"), number, {})
 
 
-@pytest.mark.parametrize("server", ["embedded", "tuning-box 0.1.0"])
-@pytest.mark.parametrize("point", sorted(TAKEOVER_NAMES))
+KILLS = [
+    *((point, "embedded") for point in sorted(TAKEOVER_NAMES)),
+    ("override-copied", "tuning-box 0.1.0"),
+    *(
+        pytest.param(point, "tuning-box 0.1.0", marks=pytest.mark.long)
+        for point in sorted(TAKEOVER_NAMES - {"override-copied"})
+    ),
+]
+
+
+@pytest.mark.parametrize(("point", "server"), KILLS)
 def test_killed_while_it_moves_no_override_is_lost_or_doubled(
     product: Product, tmp_path: Path, request: pytest.FixtureRequest, point: str, server: str
 ) -> None:
@@ -413,7 +422,7 @@ def test_killed_while_it_moves_no_override_is_lost_or_doubled(
         documents.setdefault(folder, {})[stem] = content
     for folder, document in documents.items():
         cloud.override(folder, document)
-    for _ in range(3):
+    for _ in range(2):
         done = processes.run(
             product.state, "sync", "--env", env, "--from", cloud.trees, *cloud.more, **{VARIABLE: point}
         )
