@@ -43,6 +43,11 @@ TENANT_NAMES = frozenset(
 )
 """Steps of the tenants' transitions: the registry's transaction, then what follows in ConfigDB."""
 
+TAKEOVER_NAMES = frozenset({"override-copied", "override-confirmed", "override-moved", "override-replaced"})
+"""Steps of moving an override out of a folder's document; the last one where it stays in the same document."""
+
+_ALL = NAMES | TENANT_NAMES | TAKEOVER_NAMES
+
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 
 
@@ -52,10 +57,8 @@ class Failpoint:
     def __init__(self, told: str) -> None:
         name, _, rest = told.partition(":")
         count, _, kind = rest.partition(":")
-        if name not in NAMES | TENANT_NAMES or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
-            raise ValueError(
-                f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(NAMES | TENANT_NAMES)}"
-            )
+        if name not in _ALL or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
+            raise ValueError(f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(_ALL)}")
         self._name = name
         self._left = int(count or "1")
         self._signal = _SIGNALS[kind or "KILL"]
@@ -76,6 +79,6 @@ _failpoint = Failpoint(_told) if _told else None
 
 
 def here(name: str) -> None:
-    """Take note that the step ``name`` (one of ``NAMES`` or ``TENANT_NAMES``) is passed."""
+    """Take note that the step ``name`` (one of those above) is passed."""
     if _failpoint is not None:
         _failpoint.passed(name)

@@ -107,9 +107,16 @@ def write(
     return _edit(client, place, kind, lambda _: document, reason)
 
 
-def rewrite(client: ConfigDBClient, place: Place, make: Callable[[dict[str, Json]], dict[str, Json]]) -> Change:
-    """Change the values of a place by ``make``, from the start again where others write in between."""
-    return _edit(client, place, VALUES, make)
+def rewrite(
+    client: ConfigDBClient,
+    place: Place,
+    make: Callable[[dict[str, Json]], dict[str, Json]],
+    *,
+    kind: str = VALUES,
+    reason: str | None = None,
+) -> Change:
+    """Change a document of a place by ``make``, from the start again where others write in between."""
+    return _edit(client, place, kind, make, reason)
 
 
 def add_overrides(client: ConfigDBClient, place: Place, overrides: dict[str, Json]) -> Change:
@@ -170,7 +177,7 @@ def _edit(
         if same(change.before, change.after):
             return change
         try:
-            put(place.env, place.levels, place.definition, change.after, if_match=etag)
+            put(place.env, place.levels, place.definition, change.after, if_match=etag, comment=reason)
         except PreconditionError:
             sent = change
             continue

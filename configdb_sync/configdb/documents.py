@@ -49,13 +49,15 @@ class Documents(Objects):
         document: dict[str, Json] | bytes,
         *,
         if_match: str | None = None,
+        comment: str | None = None,
     ) -> None:
         """Replace the values document whole. Bytes are taken for the ready JSON text of an object.
 
         ``if_match`` is an ETag: the write happens only if the document is still that one, else ``PreconditionError``.
+        ``comment`` is for the server's history, where the client's writer has none.
         Raises ``DocumentError`` for what isn't a JSON object.
         """
-        self._put(env, levels, definition, document, kind="values", if_match=if_match)
+        self._put(env, levels, definition, document, kind="values", if_match=if_match, comment=comment)
 
     def put_overrides(
         self,
@@ -65,9 +67,10 @@ class Documents(Objects):
         document: dict[str, Json] | bytes,
         *,
         if_match: str | None = None,
+        comment: str | None = None,
     ) -> None:
         """Replace the overrides document whole; as ``put_values``."""
-        self._put(env, levels, definition, document, kind="overrides", if_match=if_match)
+        self._put(env, levels, definition, document, kind="overrides", if_match=if_match, comment=comment)
 
     def lookup(self, env: int, levels: LevelPath, definition: int) -> dict[str, tuple[Json, str]]:
         """Return the effective value of each top-level key and the level that gave it (``/`` or ``/nodes/46/``)."""
@@ -108,6 +111,7 @@ class Documents(Objects):
         *,
         kind: str,
         if_match: str | None,
+        comment: str | None,
     ) -> None:
         body = document if isinstance(document, bytes) else json_body(document)
         if not body.startswith(b"{") or not body.endswith(b"}"):
@@ -124,7 +128,10 @@ class Documents(Objects):
             "PUT",
             urls.document_path(env, levels, definition, kind),
             body,
-            headers={} if if_match is None else {"If-Match": if_match},
+            headers={
+                **({} if if_match is None else {"If-Match": if_match}),
+                **urls.writer_headers(None, None, comment),
+            },
             repeatable=True,
             conflict=True,
             settled=there,

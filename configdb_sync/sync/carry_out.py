@@ -15,6 +15,8 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write
+from configdb_sync.sync.folder_moves import move_override
+from configdb_sync.sync.folders import Move
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.memory import NodeMemory
 from configdb_sync.sync.options import RunOptions
@@ -62,6 +64,7 @@ class NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
+    moved: list[Move] = field(default_factory=list)
     carried: int = 0
     etags: Mapping[int, Etags] | None = None
 
@@ -84,7 +87,8 @@ class NodeTask:
         self.alive = list(self.work.documents)
         if not self.alive:
             return
-        if any(document.change for document in self.alive) or not self.run.catalog.exists:
+        moves = self.work.moves
+        if moves or any(document.change for document in self.alive) or not self.run.catalog.exists:
             try:
                 self.run.catalog.ensure(self.work.data_sources)
                 failpoints.here("environment-made")
@@ -96,6 +100,8 @@ class NodeTask:
         except ProductError as error:
             self._failed_all(error)
             return
+        for move in moves:
+            self._move(move)
         for document in self.alive.copy():
             if document.change and document.change.uploads:
                 with _Guard(self, document, "upload"), self.run.pace.step("upload"):
@@ -105,6 +111,19 @@ class NodeTask:
             if document.ordered:
                 with _Guard(self, document, "override"):
                     self._override(document)
+
+    def _move(self, move: Move) -> None:
+        """Move an override; where that fails nothing is done with the file that it is for."""
+        try:
+            with self.run.pace.step("move"):
+                move_override(self.run.client, self.run.catalog, self.run.options.environment, move)
+        except ProductError as error:
+            self.run.health.failed(error)
+            self.problems.append(error.located(node=self.node, data_source=move.data_source, phase="move"))
+            self.alive = [document for document in self.alive if document.data_source != move.data_source]
+        else:
+            self.run.health.worked()
+            self.moved.append(move)
 
     def _begin_records(self) -> None:
         """Say of a node's first upload, before it, that nothing in its files is ours.
@@ -131,7 +150,7 @@ class NodeTask:
         self.carried += len(content)
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
-            before = self.work.stored.values(document.data_source)
+            before = self.work.stored.raw_values(document.data_source)
             client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _override(self, document: DocumentWork) -> None:
@@ -161,7 +180,7 @@ class NodeTask:
             with _Guard(self, document, "verify"):
                 place = self._place(document)
                 known = None if etags is None else etags.get(place.definition)
-                check_effective(self.run.client, place, document.decision, known)
+                check_effective(self.run.client, place, document.decision, known, document.aside)
 
     def write(self) -> None:
         """Write the files: the records first, then the files, then the records that say it's done."""
@@ -224,6 +243,7 @@ class NodeTask:
             problems=(*self.work.plan.problems, *self.problems),
             quiet=self._quiet(),
             bytes=self.carried,
+            moved=tuple(self.moved),
         )
 
     def _quiet(self) -> Quiet | None:
@@ -231,7 +251,7 @@ class NodeTask:
         plan, stored = self.work.plan, self.work.stored
         if self.work.files is None or stored is None:
             return None
-        if plan.problems or self.problems or plan.unsafe or plan.idle or self.written:
+        if plan.problems or self.problems or plan.unsafe or plan.idle or plan.moves or plan.held or self.written:
             return None
         state = stored.state(self.work.files, self.etags)
         names = (*plan.unchanged, *(change.data_source for change in plan.changes))

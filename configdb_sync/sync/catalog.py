@@ -33,6 +33,8 @@ class Catalog:
         self._orders: tuple[Order, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
+        self.moving = threading.Lock()
+        """Held while an override is moved: a document over the nodes' is changed for all of them."""
         self._environment: Environment | None = None
         self._definitions: dict[str, Definition] = {}
         self._refused: dict[str, ConfigDBError] = {}
@@ -117,6 +119,10 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         """The data sources that the environment has by now."""
         return tuple(self._definitions)
+
+    def is_innermost(self, levels: LevelPath) -> bool:
+        """Tell whether a level is that of single nodes."""
+        return 0 < len(levels) == len(self._levels)
 
     def definition(self, data_source: str) -> int | None:
         """Return the id of a data source's resource definition, None if the environment has none of that name."""

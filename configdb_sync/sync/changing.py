@@ -19,7 +19,7 @@ def change_of(
     upload: tuple[Change, ...] = ()
     written: tuple[Change, ...] = ()
     if before_digest != meant.digest:
-        upload = changes(stored.values(name), meant.values, masker)
+        upload = changes(stored.raw_values(name), meant.values, masker)
     if decision.write is not Write.NONE:
         found = {} if subject.document is None else subject.document.values
         written = changes(found, decision.target, masker)

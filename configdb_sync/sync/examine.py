@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
@@ -29,6 +29,8 @@ from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, wha
 from configdb_sync.sync.diff import changes
 from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
+from configdb_sync.sync.folder_stored import FolderStored
+from configdb_sync.sync.folders import folder_map
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.idle import idle_overrides
@@ -38,11 +40,25 @@ from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
 from configdb_sync.sync.recall import changed_by_others, doubted, recall
-from configdb_sync.sync.records import Records
+from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What is known of a node as a whole. ``unknown``: there is no record of it; ``strange``: though it has values."""
+
+    read: NodeRead
+    base: Mapping[str, HieraDocument] = field(repr=False)
+    identity: Identity
+    own: Mapping[str, Record] = field(repr=False)
+    agreed: bool
+    unknown: bool
+    strange: bool
+    restored: bool
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,9 @@ class Examiner:
 
     QUICK: ClassVar[bool] = True
     """Whether nodes at rest may be told by digests (``quiet``)."""
+
+    TAKES_OVER: ClassVar[bool] = True
+    """Whether documents that hold a whole folder are looked for (``folders``)."""
 
     client: ConfigDBClient
     catalog: Catalog
@@ -123,48 +142,72 @@ class Examiner:
         if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
             return None
         self.who.check(read, facts, layout)
-        mapped = map_node(self.who.data_sources(layout, facts.scope), facts.scope, paths)
+        sources = self.who.data_sources(layout, facts.scope)
+        mapped = map_node(sources, facts.scope, paths)
         levels = self.who.levels(facts.scope)
         self.catalog.claim(levels, read.identity)
-        wanted = tuple(mapped.sources)
-        self.catalog.want(wanted)
         if stored is None or stored.levels != levels:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
-        identity = Identity(layout, values, functools.partial(self.who.told, layout))
-        own = self.records.of_node(read.identity)
-        agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
-        unknown = not own and not stored.records()
-        strange = unknown and stored.has_values
-        restored = any(record.restored for record in own.values())
-        documents = []
-        for name, path in self._paths(read, mapped).items():
+        node = self._node(read, base, stored, Identity(layout, values, functools.partial(self.who.told, layout)))
+        folders = folder_map(mapped, sources, paths, self.catalog.names) if self.TAKES_OVER else None
+        if folders is not None:
+            stored = FolderStored(stored, folders, node.own or stored.records())
+            plan.takes_over(stored)
+        wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
+        self.catalog.want(wanted)
+        documents, reached = [], set()
+        for name, path in self._paths(read, mapped, stored).items():
             try:
-                self.catalog.check_owner(name)
-                fault = read.fault_of(path)
-                if fault is not None:
-                    raise fault
-                if self.options.stage is Stage.PRE and path not in read.files:
-                    plan.leave(name, path, stored)
-                    continue
-                document = base.get(path) or self._document(read, path)
-                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange, identity)
-                if not agreed:
-                    subject = replace(subject, record=recall(own.get(name), subject, stored))
-                subject = doubted(subject, stored, restored=restored)
-                work = self._one(subject, stored, plan)
+                work = self._document_work(node, name, path, stored, plan)
             except ProductError as error:
                 self.health.failed(error)
                 plan.problems.append(error.located(node=read.identity, file=path, data_source=name))
             else:
                 self.health.worked()
-                documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, unknown and not strange, files)
+                reached.add(name)
+                documents += [] if work is None else [work]
+        # A move takes place only with its file: where that can't be worked on, the override stays where it is.
+        plan.moves = tuple(move for move in plan.moves if move.data_source in reached)
+        fresh = node.unknown and not node.strange
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, node.own, fresh, files, plan.moves)
 
-    def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
+    def _node(self, read: NodeRead, base: Mapping[str, HieraDocument], stored: StoredNode, identity: Identity) -> _Node:
+        own = self.records.of_node(read.identity)
+        agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
+        unknown = not own and not stored.records()
+        strange = unknown and stored.has_values
+        restored = any(record.restored for record in own.values())
+        return _Node(read, base, identity, own, agreed, unknown, strange, restored)
+
+    def _document_work(
+        self, node: _Node, name: str, path: str, stored: StoredNode, plan: PlanBuilder
+    ) -> DocumentWork | None:
+        """Return what is to be done with one document; None if no run has to do with it, or not yet."""
+        self.catalog.check_owner(name)
+        stored.check(name)
+        fault = node.read.fault_of(path)
+        if fault is not None:
+            raise fault
+        if self.options.stage is Stage.PRE and path not in node.read.files:
+            plan.leave(name, path, stored)
+            return None
+        if stored.is_left(name):
+            return None
+        document, record = node.base.get(path) or self._document(node.read, path), node.own.get(name)
+        strange = node.strange
+        if record is None and document is not None:
+            strange = stored.is_strange(name, document, unknown=node.unknown, strange=strange)
+        subject = Subject(name, path, node.read.files.get(path), document, record, strange, node.identity)
+        if not node.agreed:
+            subject = replace(subject, record=recall(record, subject, stored))
+        subject = doubted(subject, stored, restored=node.restored)
+        return self._one(subject, stored, plan)
+
+    def _paths(self, _read: NodeRead, mapped: NodeMap, stored: StoredNode) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
         paths = dict(mapped.sources)
-        for name in self.catalog.names:
+        for name in (*self.catalog.names, *stored.concerned):
             path = None if name in paths else mapped.path_of(name)
             if path is not None:
                 paths[name] = path
@@ -222,7 +265,9 @@ class Examiner:
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
-        return DocumentWork(name, subject.path, subject.file, document, decision, record, change, ordered)
+        return DocumentWork(
+            name, subject.path, subject.file, document, decision, record, change, ordered, stored.aside(name)
+        )
 
     def _gate(
         self,

@@ -42,7 +42,8 @@ def expected(plan: Plan, digest: str, allowed: Collection[UnsafeChange]) -> Expe
 
 
 def _intents(plan: NodePlan, let_through: Collection[tuple[str, str]]) -> frozenset[Intent]:
-    return frozenset(change.intent for change in plan.changes if (plan.node, change.data_source) not in let_through)
+    changes = {change.intent for change in plan.changes if (plan.node, change.data_source) not in let_through}
+    return frozenset(changes | {move.intent for move in plan.moves})
 
 
 def let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:

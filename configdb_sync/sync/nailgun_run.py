@@ -41,6 +41,7 @@ class NailgunExaminer(Examiner):
     """Looks at nodes as Nailgun's data gives them."""
 
     QUICK: ClassVar[bool] = False
+    TAKES_OVER: ClassVar[bool] = False
 
     nodes: NailgunNodes
 
@@ -71,7 +72,7 @@ class NailgunExaminer(Examiner):
             raise DocumentError("Nailgun's data of it is no mapping", file=file.path)
         return given(found)
 
-    def _paths(self, read: NodeRead, mapped: NodeMap) -> dict[str, str]:
+    def _paths(self, read: NodeRead, mapped: NodeMap, _stored: StoredNode) -> dict[str, str]:
         """Return the data sources that Nailgun has data of; it knows nothing of the others."""
         return {name: path for name, path in mapped.sources.items() if path in read.files}
 

@@ -14,6 +14,7 @@ from configdb_sync.jsonvalues import canonical
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.folders import Held, Move
 from configdb_sync.sync.idle import IdleOverride
 from configdb_sync.sync.orphans import Orphan
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
@@ -61,7 +62,10 @@ class DocumentChange:
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What is to happen with one node. ``problems`` are the documents (or the node) that can't be worked on."""
+    """What is to happen with one node. ``problems`` are the documents (or the node) that can't be worked on.
+
+    ``moves`` and ``held``: overrides in folders' documents that are to be moved, and that stay (``folders``).
+    """
 
     node: str
     fqdn: str | None = None
@@ -72,6 +76,8 @@ class NodePlan:
     problems: tuple[ProductError, ...] = ()
     unsafe: tuple[UnsafeChange, ...] = ()
     idle: tuple[IdleOverride, ...] = ()
+    moves: tuple[Move, ...] = ()
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class Plan:
     @property
     def drifts(self) -> bool:
         """Whether there is anything to do at all."""
-        return bool(self.change) or any(node.changes for node in self.nodes)
+        return bool(self.change) or any(node.changes or node.moves for node in self.nodes)
 
     @property
     def problems(self) -> tuple[ProductError, ...]:
@@ -137,7 +143,8 @@ class Plan:
     @property
     def digest(self) -> str:
         """The plan's digest (16 hex digits)."""
-        rows = [[node.node, *change.intent] for node, change in self.documents()]
+        rows: list[list[str | None]] = [[node.node, *change.intent] for node, change in self.documents()]
+        rows += [[node.node, *move.intent] for node in self.nodes for move in node.moves]
         held = sorted([change.node, change.data_source, change.before, change.after] for change in self.unsafe)
         whole = [
             self.environment,

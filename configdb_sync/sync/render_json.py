@@ -6,6 +6,7 @@ from typing import Any
 
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.folders import Move
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import Report, exit_of_plan
 from configdb_sync.sync.safety import UnsafeChange
@@ -32,6 +33,7 @@ def report_json(report: Report) -> dict[str, Any]:
     for node in report.nodes:
         shown = _node(node.plan)
         shown["uploaded"], shown["written"] = list(node.uploaded), list(node.written)
+        shown["moves"] = [_move(move) for move in node.moved]
         shown["problems"] = [problem_json(problem) for problem in node.problems]
         nodes.append(shown)
     return {
@@ -88,6 +90,20 @@ def _node(node: NodePlan) -> dict[str, Any]:
             {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value}
             for one in node.idle
         ],
+        "moves": [_move(move) for move in node.moves],
+        "held": [{"folder": one.folder, "key": one.stem, "level": one.place, "why": one.why} for one in node.held],
+    }
+
+
+def _move(move: Move) -> dict[str, Any]:
+    return {
+        "folder": move.folder,
+        "key": move.stem,
+        "level": move.place,
+        "data_source": move.data_source,
+        "to_level": move.destination,
+        "keys": list(move.content),
+        "left_out": list(move.left_out),
     }
 
 

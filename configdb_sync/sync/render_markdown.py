@@ -17,7 +17,7 @@ from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render_text import summary
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, one_line
+from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, takeover_lines
 
 SHOWN_NODES = 50
 SHOWN_CHANGES = 20
@@ -59,7 +59,7 @@ def report_markdown(report: Report) -> Iterator[str]:
         f" {report.started.isoformat(' ', 'seconds')}. Outcome {code(report.exit.name)}: {code(summary(report))}"
     )
     yield from _environment(report.change)
-    plans = [node.plan for node in report.nodes]
+    plans = [replace(node.plan, moves=node.moved) for node in report.nodes]
     yield from _nodes([_done(node) for node in report.nodes])
     if report.not_attempted:
         yield ""
@@ -124,6 +124,7 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _rest(nodes: Sequence[NodePlan], problems: Sequence[ProductError], unsafe_digest: str | None) -> Iterator[str]:
+    yield from _listed("Overrides moved out of folders' documents", takeover_lines(nodes))
     yield from _listed("Overrides without effect", idle_lines(nodes))
     yield from _listed("Problems", [str(problem) for problem in problems])
     if unsafe_digest:

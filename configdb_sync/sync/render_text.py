@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from configdb_sync.errors import ProductError
 from configdb_sync.sync.decide import Write
@@ -10,7 +11,7 @@ from configdb_sync.sync.diff import Change
 from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, some
+from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, some, takeover_lines
 
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20
@@ -23,7 +24,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
-    idle = [node for node in plan.nodes if not _worth_showing(node) and not node.problems]
+    idle = [node for node in plan.nodes if _is_idle(node)]
     for node in plan.nodes:
         if _worth_showing(node):
             yield ""
@@ -32,6 +33,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
                 yield from _change(change, "upload", "write")
             yield from _rest(node)
     yield from _idle(idle)
+    yield from _taken_over(plan.nodes, "Overrides to be moved out of folders' documents:")
     yield from _without_effect(plan.nodes)
     if plan.orphans:
         yield ""
@@ -52,7 +54,7 @@ def report_lines(report: Report) -> Iterator[str]:
         f" in {report.seconds:.1f} s"
     )
     yield from _environment(report.change, "created", "added")
-    idle = [node.plan for node in report.nodes if not _worth_showing(node.plan) and not node.problems]
+    idle = [node.plan for node in report.nodes if _is_idle(node.plan) and not node.problems]
     for node in report.nodes:
         if _worth_showing(node.plan):
             yield ""
@@ -61,6 +63,8 @@ def report_lines(report: Report) -> Iterator[str]:
                 yield from _done(change, node)
             yield from _rest(node.plan)
     yield from _idle(idle)
+    done = [replace(node.plan, moves=node.moved) for node in report.nodes]
+    yield from _taken_over(done, "Overrides moved out of folders' documents:")
     yield from _without_effect([node.plan for node in report.nodes])
     yield from _problems(report.problems)
     if report.not_attempted:
@@ -99,6 +103,10 @@ def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator
 
 def _worth_showing(node: NodePlan) -> bool:
     return bool(node.changes or node.notes or node.undeclared)
+
+
+def _is_idle(node: NodePlan) -> bool:
+    return not _worth_showing(node) and not node.problems and not node.moves
 
 
 def _title(node: NodePlan) -> str:
@@ -155,11 +163,18 @@ def _idle(nodes: Sequence[NodePlan]) -> Iterator[str]:
         yield f"Nothing to do on {count(len(nodes), 'node')}: {some([node.node for node in nodes])}"
 
 
+def _taken_over(nodes: Sequence[NodePlan], title: str) -> Iterator[str]:
+    yield from _listed(title, takeover_lines(nodes))
+
+
 def _without_effect(nodes: Sequence[NodePlan]) -> Iterator[str]:
-    lines = idle_lines(nodes)
+    yield from _listed("Overrides without effect:", idle_lines(nodes))
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield ""
-        yield "Overrides without effect:"
+        yield title
         for line in lines[:SHOWN_PROBLEMS]:
             yield f"  {one_line(line)}"
         if len(lines) > SHOWN_PROBLEMS:

@@ -17,6 +17,7 @@ from configdb_sync.errors import (
     UnsafeError,
 )
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.sync.folders import Move
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.quiet import Quiet
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
@@ -24,7 +25,8 @@ from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What was done with one node: its plan, and which of the data sources in it were sent and written.
+    """What was done with one node: its plan, which of the data sources in it were sent and written, and which
+    overrides were ``moved``.
 
     ``quiet``: what the next run may know it by, if it is at rest now. ``bytes``: how many were sent as values, and
     written into files.
@@ -36,6 +38,7 @@ class NodeReport:
     problems: tuple[ProductError, ...] = ()
     quiet: Quiet | None = None
     bytes: int = 0
+    moved: tuple[Move, ...] = ()
 
     @property
     def unsafe_only(self) -> bool:

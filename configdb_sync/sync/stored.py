@@ -8,6 +8,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.configdb.merge import place_of
 from configdb_sync.configdb.model import Etags, LevelPath
+from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Level
@@ -33,6 +34,30 @@ class StoredNode:
         self._overrides: dict[str, dict[str, Json]] = {}
         self._records: dict[str, Json] | None = None
 
+    @property
+    def concerned(self) -> tuple[str, ...]:
+        """The data sources that overrides are to be moved to (``folder_stored``)."""
+        return ()
+
+    def aside(self, _data_source: str) -> frozenset[str]:
+        """Return the keys of a data source's overrides that aren't its own (``folder_stored``)."""
+        return frozenset()
+
+    def check(self, data_source: str) -> None:
+        """Raise ``AmbiguousError`` if overrides of a data source contradict each other (``folder_stored``)."""
+
+    def is_left(self, _data_source: str) -> bool:
+        """Tell whether a document is none of a file (``folder_stored``)."""
+        return False
+
+    def is_strange(self, _data_source: str, _document: HieraDocument, *, unknown: bool, strange: bool) -> bool:
+        """Tell whether there may be something of ours in a file that we have no record of.
+
+        ``unknown``: there is no record of the node at all; ``strange``: and it has values in ConfigDB.
+        """
+        del unknown
+        return strange
+
     def state(self, files: str, etags: Mapping[int, Etags] | None = None) -> str | None:
         """Return the node's state (``quiet``) with these digests at its level, by default those read first.
 
@@ -49,6 +74,10 @@ class StoredNode:
         return None if self._etags is None else self._etags.get(definition)
 
     def values(self, data_source: str) -> dict[str, Json]:
+        """Return the values at the node's level that count as those uploaded before."""
+        return self.raw_values(data_source)
+
+    def raw_values(self, data_source: str) -> dict[str, Json]:
         """Return the values stored at the node's level."""
         if data_source not in self._values:
             known, definition = self._known(data_source), self._catalog.definition(data_source)
@@ -116,7 +145,7 @@ class StoredNode:
     def values_digest(self, data_source: str) -> str:
         """Return the digest of the stored values."""
         known = self._known(data_source)
-        return document_digest(self.values(data_source)) if known is None else known.values
+        return document_digest(self.raw_values(data_source)) if known is None else known.values
 
     def effective(self, data_source: str) -> dict[str, Json]:
         """Return the effective data as it was before this run, by the server's rule."""

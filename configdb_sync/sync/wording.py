@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from configdb_sync.sync.diff import Change
+from configdb_sync.sync.folders import Move
 from configdb_sync.sync.idle import IdleOverride, Why
 from configdb_sync.sync.plan import NodePlan
 
@@ -45,6 +46,30 @@ def change_text(change: Change) -> str:
     if change.after is None:
         return f"- {name}: {change.before}"
     return f"~ {name}: {change.before} -> {change.after}"
+
+
+def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
+    """Return a line for each override in a folder's document: where it moves to, or why it stays; with the nodes."""
+    listed = list(nodes)
+    where: dict[str, list[str]] = defaultdict(list)
+    moved = {(move.folder, move.stem, move.place) for node in listed for move in node.moves}
+    for node in listed:
+        for move in node.moves:
+            where[_move_text(move)].append(node.node)
+        for held in node.held:
+            # What one node can't place may be another's.
+            if (held.folder, held.stem, held.place) not in moved:
+                text = f"{key_text([held.folder, held.stem])} at {held.place} stays, and reaches no node: {held.why}"
+                where[text].append(node.node)
+    return [f"{text} (nodes {some(names)})" for text, names in where.items()]
+
+
+def _move_text(move: Move) -> str:
+    at = f" at {move.destination}" if move.target != move.source else ""
+    text = f"{key_text([move.folder, move.stem])} at {move.place} -> {move.data_source}{at}"
+    if move.left_out:
+        text += f"; it leaves out {', '.join(map(repr, move.left_out))}, which the file then has again"
+    return f"{text}: {', '.join(map(repr, move.content))}"
 
 
 def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:

@@ -9,6 +9,7 @@ from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile
 from configdb_sync.sync.decide import Decision
+from configdb_sync.sync.folders import Move
 from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.records import Record
@@ -33,7 +34,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class DocumentWork:
-    """One document with the decision on it and all that carrying it out takes."""
+    """One document with the decision on it and all that carrying it out takes.
+
+    ``aside``: keys of its overrides that are files of a folder (``folders``); they are no part of the decision.
+    """
 
     data_source: str
     path: str
@@ -43,6 +47,7 @@ class DocumentWork:
     record: Record | None = field(repr=False)
     change: DocumentChange | None
     ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    aside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class NodeWork:
     """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
 
     ``fresh``: nothing was ever uploaded of this node. ``files``: the digest of its files if it may be remembered as one
-    at rest (``quiet``).
+    at rest (``quiet``). ``moves``: overrides to be moved out of folders' documents before anything else.
     """
 
     plan: NodePlan
@@ -60,3 +65,4 @@ class NodeWork:
     records: Mapping[str, Record] = field(default_factory=dict, repr=False)
     fresh: bool = False
     files: str | None = None
+    moves: tuple[Move, ...] = ()

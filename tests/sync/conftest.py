@@ -12,9 +12,12 @@ import pytest
 
 from configdb_sync.database import Database
 from configdb_sync.sync.records import open_records
+from tests.configdb.legacy import legacy_url
 from tests.nailgun.conftest import make_small
 from tests.peers import postgresql
 from tests.support.nailgun import Nailgun, at_work
+
+__all__ = ["legacy_url"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
