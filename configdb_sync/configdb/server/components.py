@@ -21,6 +21,7 @@ from configdb_sync.configdb.server.definitions import (
     no_definition,
 )
 from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, required
+from configdb_sync.configdb.server.locks import change_catalog
 from configdb_sync.configdb.server.paths import is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json
@@ -48,7 +49,7 @@ def create_component(call: Call) -> Response:
         return _components(connection, found)[0]
 
     try:
-        return json_answer(call.database.write(work), 201)
+        return json_answer(change_catalog(call.database, work), 201)
     except IntegrityError:
         raise refuse(409, f"there is a component {shown(name)} already") from None
 
@@ -88,7 +89,7 @@ def change_component(call: Call, component: int) -> Response:
             _replace_definitions(connection, component, wanted)
 
     try:
-        call.database.write(work)
+        change_catalog(call.database, work)
     except IntegrityError:
         raise refuse(409, f"the name {shown(name)} is taken, or two of the definitions share a name") from None
     if wanted is not None:
@@ -105,16 +106,14 @@ def delete_empty_component(call: Call, component: int) -> Response:
     """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
 
     def work(connection: Connection) -> None:
-        # Whoever is about to put a definition into it holds a weaker lock on it: it is waited for.
-        here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component).with_for_update()
-        if not is_id(component) or connection.execute(here).first() is None:
+        if not _has(connection, _COMPONENTS, component):
             raise _no_component(component)
         held = select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.component_id == component).limit(1)
         if connection.execute(held).first() is not None:
             raise refuse(409, f"component {component} has resource definitions")
         connection.execute(delete(_COMPONENTS).where(_COMPONENTS.c.id == component))
 
-    call.database.write(work)
+    change_catalog(call.database, work)
     return no_content()
 
 

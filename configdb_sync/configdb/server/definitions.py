@@ -13,6 +13,7 @@ from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import checked_text, sweep_all
 from configdb_sync.configdb.server.fields import id_of, name_of, object_of, required
+from configdb_sync.configdb.server.locks import change_catalog
 from configdb_sync.configdb.server.operations import checked_result, operate, read_paths
 from configdb_sync.configdb.server.paths import is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
@@ -44,7 +45,7 @@ def create_definition(call: Call) -> Response:
         return _one_definition(connection, found)
 
     try:
-        return json_answer(call.database.write(work), 201)
+        return json_answer(change_catalog(call.database, work), 201)
     except IntegrityError:
         raise _definition_conflict(component, definition["name"]) from None
 
@@ -71,7 +72,7 @@ def change_definition(call: Call, definition: int) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(**changes))
 
     try:
-        call.database.write(work)
+        change_catalog(call.database, work)
     except IntegrityError:
         raise _definition_conflict(changes.get("component_id"), changes.get("name")) from None
     return no_content()
@@ -90,7 +91,7 @@ def definition_keys(call: Call, definition: int, operation: str) -> Response:
         if not is_id(definition):
             raise no_definition(definition)
         text = connection.execute(
-            select(_DEFINITIONS.c.content).where(_DEFINITIONS.c.id == definition).with_for_update()
+            select(_DEFINITIONS.c.content).where(_DEFINITIONS.c.id == definition)
         ).scalar_one_or_none()
         if text is None:
             raise no_definition(definition)
@@ -100,7 +101,7 @@ def definition_keys(call: Call, definition: int, operation: str) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(content=checked))
         return changed
 
-    found = call.database.write(work)
+    found = call.database.read(work) if operation == "get" else change_catalog(call.database, work)
     return json_answer(found) if operation == "get" else no_content()
 
 
@@ -162,7 +163,7 @@ def delete_row(call: Call, table: Any, number: int, missing: RefusalError) -> Re
     def work(connection: Connection) -> bool:
         return is_id(number) and connection.execute(delete(table).where(table.c.id == number)).rowcount == 1
 
-    if not call.database.write(work, meeting=True):
+    if not change_catalog(call.database, work):
         raise missing
     sweep_all(call.database)
     return no_content()

@@ -10,6 +10,7 @@ from configdb_sync.configdb.server.answers import json_answer, no_content, not_m
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import Content, content_of, document_of, text_of
 from configdb_sync.configdb.server.history import version_of
+from configdb_sync.configdb.server.locks import change_contents
 from configdb_sync.configdb.server.operations import checked_result, operate, read_paths
 from configdb_sync.configdb.server.paths import DocumentPath
 from configdb_sync.configdb.server.places import Place, find
@@ -57,7 +58,7 @@ def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
         place = find(connection, environment, path.levels, path.resource)
         return change(call, connection, place, path.kind, conditions=conditions, writer=writer, new=lambda _: content)
 
-    return _changed(call.database.write(work, meeting=True))
+    return _changed(change_contents(call.database, environment, work))
 
 
 def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
@@ -79,7 +80,7 @@ def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
             call, connection, place, path.kind, conditions=conditions, writer=writer, new=new, must_exist=True
         )
 
-    return _changed(call.database.write(work, meeting=True))
+    return _changed(change_contents(call.database, environment, work))
 
 
 def _get_keys(connection: Connection, environment: int, path: DocumentPath, paths: list[list[Json]]) -> Response:

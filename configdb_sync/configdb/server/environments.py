@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
@@ -13,7 +12,8 @@ from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import sweep_all, type_name
 from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, required
-from configdb_sync.configdb.server.paths import is_id
+from configdb_sync.configdb.server.locks import change_catalog, change_places
+from configdb_sync.configdb.server.paths import MAX_ID, is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json
 
@@ -38,20 +38,16 @@ def create_environment(call: Call) -> Response:
 
     def work(connection: Connection) -> Json:
         found = _component_ids(connection, components)
-        number = wanted
-        if number is None:
-            number = connection.execute(select(func.coalesce(func.max(_ENVIRONMENTS.c.id), 0) + 1)).scalar_one()
+        number = _free_id(connection) if wanted is None else wanted
+        if _environments(connection, number):
+            raise refuse(409, f"there is an environment {number} already")
         connection.execute(insert(_ENVIRONMENTS).values(id=number))
         _link(connection, number, found)
         for position, name in enumerate(levels):
             connection.execute(insert(_LEVELS).values(environment_id=number, name=name, position=position))
         return _environments(connection, number)[0]
 
-    try:
-        # Without an id two creations may have drawn the same number: the second draws again.
-        return json_answer(call.database.write(work, meeting=wanted is None), 201)
-    except IntegrityError:
-        raise refuse(409, f"there is an environment {wanted} already") from None
+    return json_answer(change_catalog(call.database, work), 201)
 
 
 def show_environment(call: Call, environment: int) -> Response:
@@ -73,11 +69,7 @@ def change_environment(call: Call, environment: int) -> Response:
     levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
 
     def work(connection: Connection) -> None:
-        if not is_id(environment):
-            raise no_environment(environment)
-        locked = select(_ENVIRONMENTS.c.id).where(_ENVIRONMENTS.c.id == environment).with_for_update()
-        if connection.execute(locked).first() is None:
-            raise no_environment(environment)
+        level_names(connection, environment)
         if components is not None:
             found = _component_ids(connection, components)
             connection.execute(delete(_LINKS).where(_LINKS.c.environment_id == environment))
@@ -85,7 +77,7 @@ def change_environment(call: Call, environment: int) -> Response:
         if levels is not None:
             _set_levels(connection, environment, levels)
 
-    call.database.write(work, meeting=True)
+    change_places(call.database, environment, work)
     if levels is not None:
         sweep_all(call.database)
     return no_content()
@@ -98,7 +90,7 @@ def delete_environment(call: Call, environment: int) -> Response:
         statement = delete(_ENVIRONMENTS).where(_ENVIRONMENTS.c.id == environment)
         return is_id(environment) and connection.execute(statement).rowcount == 1
 
-    if not call.database.write(work, meeting=True):
+    if not change_places(call.database, environment, work):
         raise no_environment(environment)
     sweep_all(call.database)
     return no_content()
@@ -124,20 +116,26 @@ def change_level(call: Call, environment: int, level: int | str) -> Response:
         found = _pick(_levels(connection, environment), environment, level)
         if name is None or name == found["name"]:
             return
+        if name in level_names(connection, environment):
+            raise refuse(409, f"environment {environment} has a hierarchy level {shown(name)} already")
         connection.execute(update(_LEVELS).where(_LEVELS.c.id == found["id"]).values(name=name))
         here = (_DOCUMENTS.c.environment_id == environment) & (_DOCUMENTS.c.level == found["name"])
         connection.execute(update(_DOCUMENTS).where(here).values(level=name))
 
-    try:
-        call.database.write(work)
-    except IntegrityError:
-        raise refuse(409, f"environment {environment} has a hierarchy level {shown(name)} already") from None
+    change_places(call.database, environment, work)
     return no_content()
 
 
 def no_environment(environment: int) -> RefusalError:
     """Return the 404 of an environment."""
     return refuse(404, f"environment {shown(environment, 40)} not found")
+
+
+def _free_id(connection: Connection) -> int:
+    newest: int | None = connection.execute(select(func.max(_ENVIRONMENTS.c.id))).scalar()
+    if newest == MAX_ID:
+        raise refuse(409, f"there is no id above that of environment {newest}: give one")
+    return 1 if newest is None else newest + 1
 
 
 def _set_levels(connection: Connection, environment: int, wanted: list[str]) -> None:
