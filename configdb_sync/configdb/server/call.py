@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from sqlalchemy import Connection
 from werkzeug.wrappers import Request
 
 from configdb_sync import jsonvalues
@@ -65,6 +66,10 @@ class Call:
             return convert(text)
         except ValueError as error:
             raise refuse(400, f"the body isn't the JSON that is taken here: {_reason(error)}") from None
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Return what ``work`` reads: all its statements see the same structure and the same contents (``locks``)."""
+        return self.database.read(work, snapshot=True)
 
     def conditions(self) -> Conditions:
         """Return If-Match and If-None-Match. Raises ``RefusalError`` 400."""

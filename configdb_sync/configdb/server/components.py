@@ -32,7 +32,7 @@ _DEFINITIONS = schema.resource_definitions
 
 def list_components(call: Call) -> Response:
     """GET /components: all, by id, with their definitions."""
-    return listing(call.database.read(lambda connection: _components(connection, None)), call.conditions())
+    return listing(call.read(lambda connection: _components(connection, None)), call.conditions())
 
 
 def create_component(call: Call) -> Response:
@@ -56,7 +56,7 @@ def create_component(call: Call) -> Response:
 
 def show_component(call: Call, component: int) -> Response:
     """GET /components/{id}."""
-    found = call.database.read(lambda connection: _components(connection, component))
+    found = call.read(lambda connection: _components(connection, component))
     if not found:
         raise _no_component(component)
     return json_answer(found[0])

@@ -28,7 +28,7 @@ def list_definitions(call: Call) -> Response:
     given = call.request.args.get("component_id")
     if given is not None:
         statement = statement.where(_DEFINITIONS.c.component_id == _number(given) if given else _without_component())
-    rows = call.database.read(lambda connection: connection.execute(statement).all())
+    rows = call.read(lambda connection: connection.execute(statement).all())
     return json_answer([definition_of(row) for row in rows])
 
 
@@ -52,7 +52,7 @@ def create_definition(call: Call) -> Response:
 
 def show_definition(call: Call, definition: int) -> Response:
     """GET /resource_definitions/{id}."""
-    return json_answer(call.database.read(lambda connection: _one_definition(connection, definition)))
+    return json_answer(call.read(lambda connection: _one_definition(connection, definition)))
 
 
 def change_definition(call: Call, definition: int) -> Response:
@@ -101,7 +101,7 @@ def definition_keys(call: Call, definition: int, operation: str) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(content=checked))
         return changed
 
-    found = call.database.read(work) if operation == "get" else change_catalog(call.database, work)
+    found = call.read(work) if operation == "get" else change_catalog(call.database, work)
     return json_answer(found) if operation == "get" else no_content()
 
 

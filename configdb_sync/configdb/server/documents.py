@@ -45,7 +45,7 @@ def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
             return _stored(call, version_of(connection, place, path.kind, arguments["version"], call.limits))
         return _stored(call, read_one(connection, place).half(path.kind))
 
-    return call.database.read(work)
+    return call.read(work)
 
 
 def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
@@ -65,7 +65,7 @@ def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT or PATCH .../keys/{set,delete}: 204; ``get`` answers the values and changes nothing."""
     paths = read_paths(call)
     if path.argument == "get":
-        return call.database.read(lambda connection: _get_keys(connection, environment, path, paths))
+        return call.read(lambda connection: _get_keys(connection, environment, path, paths))
     conditions = call.conditions()
     writer = call.writer()
 

@@ -26,7 +26,7 @@ _DOCUMENTS = schema.documents
 
 def list_environments(call: Call) -> Response:
     """GET /environments: all, by id."""
-    return json_answer(call.database.read(lambda connection: _environments(connection, None)))
+    return json_answer(call.read(lambda connection: _environments(connection, None)))
 
 
 def create_environment(call: Call) -> Response:
@@ -52,7 +52,7 @@ def create_environment(call: Call) -> Response:
 
 def show_environment(call: Call, environment: int) -> Response:
     """GET /environments/{id}."""
-    found = call.database.read(lambda connection: _environments(connection, environment))
+    found = call.read(lambda connection: _environments(connection, environment))
     if not found:
         raise no_environment(environment)
     return json_answer(found[0])
@@ -98,12 +98,12 @@ def delete_environment(call: Call, environment: int) -> Response:
 
 def list_levels(call: Call, environment: int) -> Response:
     """GET /environments/{id}/hierarchy_levels: in merge order, each with the values that have documents."""
-    return json_answer(call.database.read(lambda connection: _levels(connection, environment)))
+    return json_answer(call.read(lambda connection: _levels(connection, environment)))
 
 
 def show_level(call: Call, environment: int, level: int | str) -> Response:
     """GET /environments/{id}/hierarchy_levels/{id or name}."""
-    found = call.database.read(lambda connection: _levels(connection, environment))
+    found = call.read(lambda connection: _levels(connection, environment))
     return json_answer(_pick(found, environment, level))
 
 

@@ -53,7 +53,7 @@ def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
             for row in connection.execute(statement)
         ]
 
-    return json_answer(call.database.read(work))
+    return json_answer(call.read(work))
 
 
 def revert(call: Call, environment: int, path: DocumentPath) -> Response:
