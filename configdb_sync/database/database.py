@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, ExceptionContext, event
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -213,7 +213,6 @@ class Database:
             except DBAPIError as error:
                 if not (self.postgresql and away(error) and self._outage.wait(waited)):
                     raise
-                self._engine.dispose()  # a primary that became a standby keeps its connections
             else:
                 self._outage.over()
                 return result
@@ -253,6 +252,7 @@ def _engine(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
                 connect_args=connection_parameters(url),
             )
             event.listen(engine, "connect", _bound)
+            event.listen(engine, "handle_error", _leave_standby)
             return engine
         _born_closed(Path(url.database or ""), what)
         engine = sqlalchemy.create_engine(
@@ -300,3 +300,9 @@ def _bound(connection: Any, _record: object) -> None:
     connection.autocommit = True
     connection.execute(SESSION)
     connection.autocommit = False
+
+
+def _leave_standby(context: ExceptionContext) -> None:
+    # A connection that leads to a standby works as long as nothing is changed: it must not go back into the pool.
+    if getattr(context.original_exception, "sqlstate", None) == "25006":
+        context.is_disconnect = True

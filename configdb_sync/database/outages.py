@@ -37,22 +37,24 @@ class Outage:
         self._patience = patience
         self._known = expected
         self._since: float | None = None
+        self._spent = False
         self._lock = threading.Lock()
 
     def over(self) -> None:
         """Take note that it answered."""
         if self._since is not None or not self._known:
             with self._lock:
-                self._since, self._known = None, True
+                self._since, self._spent, self._known = None, False, True
 
     def wait(self, tried: int) -> bool:
         """Wait a little longer at each try, from 0; False where the patience is at its end."""
+        pause = min(_LONGEST, _FIRST * 2.0**tried)
         with self._lock:
             now = self._clock.monotonic()
             if self._since is None:
                 self._since = now
-            pause = min(_LONGEST, _FIRST * 2.0**tried)
-            if not self._known or now + pause > self._since + self._patience:
+            self._spent = self._spent or not self._known or now + pause > self._since + self._patience
+            if self._spent:
                 return False
         self._clock.sleep(pause)
         return True
