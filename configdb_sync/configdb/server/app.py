@@ -42,8 +42,7 @@ class _Number(BaseConverter):
     regex = "[0-9]+"
 
     def to_python(self, value: str) -> int:
-        # Beyond what a database holds they are all the same: not there.
-        return int(value) if len(value) < 20 else 2**64
+        return int(id_or_name(value))
 
 
 class _Rest(BaseConverter):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -67,22 +66,13 @@ def change_component(call: Call, component: int) -> Response:
 
     Definitions of other components move here with their values; those left out are deleted with theirs.
     """
-    fields = object_of(call.body(), "a component")
-    name = name_of(fields["name"], "a component's name") if "name" in fields else None
-    given = fields.get("resource_definitions")
-    wanted: list[int] | None = None
-    if given is not None:
-        wanted = [
-            id_of(
-                required(object_of(item, "a resource definition"), "id", "a resource definition here"),
-                "its id",
-            )
-            for item in list_of(given, "resource_definitions")
-        ]
+    with call.missing_first(lambda connection: _check(connection, component)):
+        fields = object_of(call.body(), "a component")
+        name = name_of(fields["name"], "a component's name") if "name" in fields else None
+        wanted = _definition_ids(fields.get("resource_definitions"))
 
     def work(connection: Connection) -> None:
-        if not _has(connection, _COMPONENTS, component):
-            raise _no_component(component)
+        _check(connection, component)
         if name is not None:
             connection.execute(update(_COMPONENTS).where(_COMPONENTS.c.id == component).values(name=name))
         if wanted is not None:
@@ -106,8 +96,7 @@ def delete_empty_component(call: Call, component: int) -> Response:
     """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
 
     def work(connection: Connection) -> None:
-        if not _has(connection, _COMPONENTS, component):
-            raise _no_component(component)
+        _check(connection, component)
         held = select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.component_id == component).limit(1)
         if connection.execute(held).first() is not None:
             raise refuse(409, f"component {component} has resource definitions")
@@ -157,5 +146,16 @@ def _no_component(component: int) -> RefusalError:
     return refuse(404, f"component {shown(component, 40)} not found")
 
 
-def _has(connection: Connection, table: Any, number: int) -> bool:
-    return is_id(number) and connection.execute(select(table.c.id).where(table.c.id == number)).first() is not None
+def _check(connection: Connection, component: int) -> None:
+    here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component)
+    if not is_id(component) or connection.execute(here).first() is None:
+        raise _no_component(component)
+
+
+def _definition_ids(given: Json) -> list[int] | None:
+    if given is None:
+        return None
+    return [
+        id_of(required(object_of(item, "a resource definition"), "id", "a resource definition here"), "its id")
+        for item in list_of(given, "resource_definitions")
+    ]

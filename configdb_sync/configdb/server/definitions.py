@@ -12,10 +12,10 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import checked_text, sweep_all
-from configdb_sync.configdb.server.fields import id_of, name_of, object_of, required
+from configdb_sync.configdb.server.fields import id_of, name_of, object_of, reachable, required
 from configdb_sync.configdb.server.locks import change_catalog
 from configdb_sync.configdb.server.operations import checked_result, operate, read_paths
-from configdb_sync.configdb.server.paths import is_id
+from configdb_sync.configdb.server.paths import id_or_name, is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json, loads
 
@@ -57,14 +57,15 @@ def show_definition(call: Call, definition: int) -> Response:
 
 def change_definition(call: Call, definition: int) -> Response:
     """PATCH or PUT /resource_definitions/{id}: name, content, component. A move copies no value."""
-    fields = object_of(call.body(), "a resource definition")
     changes: dict[str, Any] = {}
-    if "name" in fields:
-        changes["name"] = name_of(fields["name"], "a resource definition's name")
-    if "content" in fields:
-        changes["content"] = checked_text(fields["content"])
-    if "component_id" in fields:
-        changes["component_id"] = _component_id(fields["component_id"])
+    with call.missing_first(lambda connection: _one_definition(connection, definition)):
+        fields = object_of(call.body(), "a resource definition")
+        if "name" in fields:
+            changes["name"] = definition_name(fields["name"])
+        if "content" in fields:
+            changes["content"] = checked_text(fields["content"])
+        if "component_id" in fields:
+            changes["component_id"] = _component_id(fields["component_id"])
 
     def work(connection: Connection) -> None:
         _one_definition(connection, definition)
@@ -85,7 +86,8 @@ def delete_definition(call: Call, definition: int) -> Response:
 
 def definition_keys(call: Call, definition: int, operation: str) -> Response:
     """PUT or PATCH /resource_definitions/{id}/keys/{operation}, on its content."""
-    paths = read_paths(call)
+    with call.missing_first(lambda connection: _one_definition(connection, definition)):
+        paths = read_paths(call)
 
     def work(connection: Connection) -> Json:
         if not is_id(definition):
@@ -126,8 +128,16 @@ def _one_definition(connection: Connection, definition: int) -> Json:
 def new_definition(item: Json) -> dict[str, Any]:
     """Return the columns of a definition to be made. Raises ``RefusalError`` 422."""
     fields = object_of(item, "a resource definition")
-    name = name_of(required(fields, "name", "a resource definition"), "a resource definition's name")
+    name = definition_name(required(fields, "name", "a resource definition"))
     return {"name": name, "content": checked_text(fields.get("content"))}
+
+
+def definition_name(value: Json) -> str:
+    """Return the name of a definition, which stands in URLs. Raises ``RefusalError`` 422."""
+    name = name_of(value, "a resource definition's name")
+    if not reachable(name):
+        raise refuse(422, f"a resource definition can't be called {shown(name)}: no URL could name it")
+    return name
 
 
 def _component_id(value: Json) -> int | None:
@@ -135,10 +145,9 @@ def _component_id(value: Json) -> int | None:
 
 
 def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise refuse(400, f"component_id must be a number, not {shown(text)}") from None
+    number = id_or_name(text)
+    if isinstance(number, str):
+        raise refuse(400, f"component_id must be a number, not {shown(text)}")
     return number if is_id(number) else -1
 
 

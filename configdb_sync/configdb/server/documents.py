@@ -50,7 +50,8 @@ def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
 
 def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT .../values or .../overrides: replaces the whole document; 412 if a condition fails."""
-    content = call.document()
+    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        content = call.document()
     conditions = call.conditions()
     writer = call.writer()
 
@@ -63,7 +64,8 @@ def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
 
 def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT or PATCH .../keys/{set,delete}: 204; ``get`` answers the values and changes nothing."""
-    paths = read_paths(call)
+    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        paths = read_paths(call)
     if path.argument == "get":
         return call.read(lambda connection: _get_keys(connection, environment, path, paths))
     conditions = call.conditions()

@@ -11,7 +11,7 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import sweep_all, type_name
-from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, required
+from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, reachable, required
 from configdb_sync.configdb.server.locks import change_catalog, change_places
 from configdb_sync.configdb.server.paths import MAX_ID, is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
@@ -33,8 +33,9 @@ def create_environment(call: Call) -> Response:
     """POST /environments: components by id (number) or name (text), levels in merge order, an id or none."""
     fields = object_of(call.body(), "an environment")
     components = _references(required(fields, "components", "an environment"))
-    levels = _level_names(required(fields, "hierarchy_levels", "an environment"))
-    wanted = _environment_id(fields.get("id"))
+    with call.missing_first(lambda connection: _component_ids(connection, components)):
+        levels = _level_names(required(fields, "hierarchy_levels", "an environment"))
+        wanted = _environment_id(fields.get("id"))
 
     def work(connection: Connection) -> Json:
         found = _component_ids(connection, components)
@@ -64,9 +65,10 @@ def change_environment(call: Call, environment: int) -> Response:
     A component that is taken off hides its documents, and they are back with it. A level that is taken off
     takes its documents with it. Levels may be put in another order.
     """
-    fields = object_of(call.body(), "an environment")
-    components = None if fields.get("components") is None else _references(fields["components"])
-    levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
+    with call.missing_first(lambda connection: level_names(connection, environment)):
+        fields = object_of(call.body(), "an environment")
+        components = None if fields.get("components") is None else _references(fields["components"])
+        levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
 
     def work(connection: Connection) -> None:
         level_names(connection, environment)
@@ -109,8 +111,9 @@ def show_level(call: Call, environment: int, level: int | str) -> Response:
 
 def change_level(call: Call, environment: int, level: int | str) -> Response:
     """PATCH or PUT /environments/{id}/hierarchy_levels/{id or name}: its name, its documents with it."""
-    fields = object_of(call.body(), "a hierarchy level")
-    name = _level_name(fields["name"]) if "name" in fields else None
+    with call.missing_first(lambda connection: _pick(_levels(connection, environment), environment, level)):
+        fields = object_of(call.body(), "a hierarchy level")
+        name = _level_name(fields["name"]) if "name" in fields else None
 
     def work(connection: Connection) -> None:
         found = _pick(_levels(connection, environment), environment, level)
@@ -251,7 +254,7 @@ def _level_names(value: Json) -> list[str]:
 
 def _level_name(value: Json) -> str:
     name = name_of(value, "a hierarchy level's name")
-    if "/" in name or name == "resources":
+    if "/" in name or name == "resources" or not reachable(name):
         raise refuse(422, f"a hierarchy level can't be called {shown(name)}: no URL could name it")
     return name
 

@@ -1,8 +1,7 @@
 """What a request's path below ``/environments/<id>/`` asks for. Pure; no database is needed to tell.
 
 Compatible with tuning-box master: zero or more ``level/value/`` pairs, then ``resources/<id or name>/`` with bare
-slashes in names, read from the end, so that even ``p3/x/values/y`` is a name. A segment that Python takes for an
-integer is an id, always.
+slashes in names, read from the end, so that even ``p3/x/values/y`` is a name. A segment of digits is an id, always.
 """
 
 from __future__ import annotations
@@ -49,11 +48,12 @@ EnvironmentPath: TypeAlias = DocumentPath | EtagsPath | OverridesPath
 
 
 def id_or_name(text: str) -> int | str:
-    """Return an id wherever the text parses as an integer, else the name (facts, URL rules)."""
-    try:
-        return int(text)
-    except ValueError:
+    """Return the id that a text of ASCII digits is, else the name. Python's ``int`` takes other scripts' digits, signs,
+    underscores and spaces too, which no client means by an id."""
+    if not (text.isascii() and text.isdigit()):
         return text
+    # Beyond what a database holds they are all the same: not there.
+    return int(text) if len(text) < 20 else 2**64
 
 
 def is_id(number: int) -> bool:

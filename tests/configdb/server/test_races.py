@@ -7,16 +7,18 @@ that the structure never gave reason for.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from werkzeug.test import TestResponse
 
-from configdb_sync.configdb.server import schema
+from configdb_sync.configdb.server import locks, schema
 from configdb_sync.database import Database
 from tests.support.configdb_server import Api
 
@@ -370,6 +372,15 @@ def test_no_acknowledged_write_is_lost(kind: type[Structure], servers: list[Api]
 @pytest.mark.parametrize("kind", STRUCTURES)
 def test_nor_in_thousands_of_rounds(kind: type[Structure], servers: list[Api], database_url: str) -> None:
     check_races(kind, servers, database_url, LONG)
+
+
+def test_every_change_goes_through_the_one_rule() -> None:
+    """``locks`` alone begins transactions, but for the sweep of contents that nothing refers to."""
+    folder = Path(locks.__file__).parent
+    going_around = {
+        path.name for path in folder.glob("*.py") if re.search(r"\.(write|transaction)\(", path.read_text())
+    }
+    assert going_around == {"locks.py", "contents.py"}
 
 
 def at_once(work: Callable[[int], Any], count: int) -> list[Any]:
