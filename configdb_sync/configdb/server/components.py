@@ -37,7 +37,7 @@ def list_components(call: Call) -> Response:
 def create_component(call: Call) -> Response:
     """POST /components: a component and its definitions; 409 for a name that is taken."""
     fields = object_of(call.body(), "a component")
-    name = name_of(required(fields, "name", "a component"), "a component's name")
+    name = name_of(required(fields, "name", "a component"), "a component's name", numeric=True)
     made = [new_definition(item) for item in list_of(fields.get("resource_definitions", []), "resource_definitions")]
     _refuse_twice(definition["name"] for definition in made)
 
@@ -68,7 +68,7 @@ def change_component(call: Call, component: int) -> Response:
     """
     with call.missing_first(lambda connection: _check(connection, component)):
         fields = object_of(call.body(), "a component")
-        name = name_of(fields["name"], "a component's name") if "name" in fields else None
+        name = name_of(fields["name"], "a component's name", numeric=True) if "name" in fields else None
         wanted = _definition_ids(fields.get("resource_definitions"))
 
     def work(connection: Connection) -> None:

@@ -134,7 +134,7 @@ def new_definition(item: Json) -> dict[str, Any]:
 
 def definition_name(value: Json) -> str:
     """Return the name of a definition, which stands in URLs. Raises ``RefusalError`` 422."""
-    name = name_of(value, "a resource definition's name")
+    name = name_of(value, "a resource definition's name", numeric=True)
     if not reachable(name):
         raise refuse(422, f"a resource definition can't be called {shown(name)}: no URL could name it")
     return name

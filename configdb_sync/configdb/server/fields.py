@@ -29,10 +29,10 @@ def required(fields: dict[str, Json], name: str, what: str) -> Json:
     return fields[name]
 
 
-def name_of(value: Json, what: str) -> str:
-    """Return a name: 1 to ``MAX_NAME`` characters, none that a database can't hold. A whole number is a name, as
-    tuning-box takes it."""
-    if isinstance(value, int) and not isinstance(value, bool):
+def name_of(value: Json, what: str, *, numeric: bool = False) -> str:
+    """Return a name: 1 to ``MAX_NAME`` characters, none that a database can't hold. With
+    ``numeric`` a whole number is one too, as tuning-box takes it."""
+    if numeric and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         raise refuse(422, f"{what} must be a string, not {type_name(value)}")

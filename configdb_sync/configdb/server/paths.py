@@ -1,11 +1,13 @@
 """What a request's path below ``/environments/<id>/`` asks for. Pure; no database is needed to tell.
 
 Compatible with tuning-box master: zero or more ``level/value/`` pairs, then ``resources/<id or name>/`` with bare
-slashes in names, read from the end, so that even ``p3/x/values/y`` is a name. A segment of digits is an id, always.
+slashes in names, read from the end, so that even ``p3/x/values/y`` is a name. A segment that Python takes for an
+integer is an id, unless it is in another script's digits.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -48,12 +50,12 @@ EnvironmentPath: TypeAlias = DocumentPath | EtagsPath | OverridesPath
 
 
 def id_or_name(text: str) -> int | str:
-    """Return the id that a text of ASCII digits is, else the name. Python's ``int`` takes other scripts' digits, signs,
-    underscores and spaces too, which no client means by an id."""
-    if not (text.isascii() and text.isdigit()):
-        return text
-    # Beyond what a database holds they are all the same: not there.
-    return int(text) if len(text) < 20 else 2**64
+    """Return an id wherever an ASCII text parses as an integer, as in tuning-box, else the name: other scripts' digits
+    are one."""
+    if text.isascii():
+        with contextlib.suppress(ValueError):
+            return int(text)
+    return text
 
 
 def is_id(number: int) -> bool:
