@@ -2,12 +2,14 @@
 
 Reads run statement by statement without a transaction; writes run whole in one (SQLite: BEGIN IMMEDIATE) and again
 from the start where the database says that two of them met. Nothing is cached here. Errors hide what was to be
-stored: it may be a password.
+stored: it may be a password. PostgreSQL may go away and come back, even as another server (R2;
+``docs/decisions/failover.md``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,16 +17,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import Connection, Engine, ExceptionContext, event
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from configdb_sync.clock import Clock, SystemClock, new_call_id
+from configdb_sync.database import commits
+from configdb_sync.database.commits import Change, OutcomeUnknownError
+from configdb_sync.database.outages import Outage, away
+from configdb_sync.database.urls import SESSION, connection_parameters, parsed, several
 from configdb_sync.errors import StateError
 
 Result = TypeVar("Result")
 
 _TRIES = 8
 _BUSY_SECONDS = 30
+_PATIENCE = 20.0
+_FORGET_EVERY = 1000
 _MEETINGS = frozenset({"40001", "40P01"})  # PostgreSQL: serialization failure, deadlock
 
 
@@ -32,8 +41,12 @@ class Database:
     """One engine, safe to use from many threads; ``close`` gives its connections back.
 
     ``what`` names the database in errors. ``unavailable`` makes the error for a database that can't be asked (any
-    more): ``StateError`` unless its user has a better one.
+    more): ``StateError`` unless its user has a better one. ``patience`` is for how many seconds a PostgreSQL that went
+    away is waited for. With ``signed`` a change whose connection is lost at COMMIT is found again (``commits``); the
+    table for it must be there.
     """
+
+    signed = False
 
     def __init__(
         self,
@@ -42,17 +55,26 @@ class Database:
         what: str,
         connections: int = 8,
         unavailable: Callable[[], Exception] | None = None,
+        patience: float = _PATIENCE,
+        clock: Clock | None = None,
     ) -> None:
         """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file."""
         self.what = what
-        self.url = _parsed(url, what)
+        self.url = parsed(url, what)
         self._unavailable = unavailable or self._unusable
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, what, connections)
+        self._outage = Outage(clock or SystemClock(), patience, expected=several(self.url))
+        self._written = itertools.count(1)
         self._cursors: deque[Any] = deque()
         self._complaint: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT") if self.postgresql else self._engine
+        self._snapshot = self._engine.execution_options(
+            **{"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            if self.postgresql
+            else {"configdb_begin": "BEGIN"}
+        )
 
     def close(self) -> None:
         """Close the connections that no one uses."""
@@ -67,11 +89,15 @@ class Database:
 
         return postgresql.insert(table) if self.postgresql else sqlite.insert(table)
 
-    def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Return what ``work`` reads. Raises what ``unavailable`` gives if it can't be asked."""
+    def read(self, work: Callable[[Connection], Result], *, snapshot: bool = False) -> Result:
+        """Return what ``work`` reads; with ``snapshot`` all its statements see the same state.
+
+        Raises what ``unavailable`` gives if the database can't be asked.
+        """
+        reader = self._snapshot if snapshot else self._reader
 
         def once() -> Result:
-            with self.reading() as connection:
+            with reader.connect() as connection:
                 return work(connection)
 
         return self._tried(once, meeting=False)
@@ -80,20 +106,63 @@ class Database:
         """Return what ``work`` does in one transaction; it must bear being run again from the start.
 
         ``meeting`` says that a broken constraint means another writer got in between, so that it is worth trying
-        again; otherwise ``IntegrityError`` goes to the caller.
+        again; otherwise ``IntegrityError`` goes to the caller. What is returned was stored. If what ``unavailable``
+        gives is raised, it wasn't, or can't be known to be.
         """
+        if self.signed:
+            return self._write_signed(Change(work, new_call_id()), meeting=meeting)
 
         def once() -> Result:
-            with self.transaction() as connection:
-                return work(connection)
+            try:
+                with self.transaction() as connection:
+                    return work(connection)
+            except OutcomeUnknownError as error:
+                raise self._unavailable() from error.__cause__
 
         return self._tried(once, meeting=meeting)
 
+    def _write_signed(self, change: Change[Result], *, meeting: bool) -> Result:
+        def once() -> Result:
+            if not (change.unknown and self._stored(change)):
+                try:
+                    with self.transaction() as connection:
+                        change.attempt(connection)
+                except OutcomeUnknownError:
+                    change.unknown = True
+                    raise
+                except IntegrityError:
+                    # The first attempt's server may have been at work until now.
+                    if not (change.unknown and self._stored(change)):
+                        raise
+            return change.results[-1]
+
+        result = self._tried(once, meeting=meeting)
+        if not next(self._written) % _FORGET_EVERY:
+            self._tried_once(commits.forget_old)
+        return result
+
+    def _stored(self, change: Change[Any]) -> bool:
+        with self.reading() as connection:
+            return change.stored(connection)
+
+    def _tried_once(self, work: Callable[[Connection], object]) -> None:
+        """Do what may as well be done another time."""
+        passing = (DBAPIError, OutcomeUnknownError, sqlalchemy.exc.TimeoutError)
+        with contextlib.suppress(*passing), self.transaction() as connection:
+            work(connection)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A writing transaction as a context, never repeated."""
-        with self._engine.connect().execution_options(configdb_write=True) as connection, connection.begin():
+        """A writing transaction as a context, never repeated. Raises ``OutcomeUnknownError`` if its end isn't known."""
+        with self._engine.connect().execution_options(configdb_begin="BEGIN IMMEDIATE") as connection:
+            transaction = connection.begin()
             yield connection
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                if self.postgresql and away(error):
+                    raise OutcomeUnknownError from error
+                raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -132,16 +201,34 @@ class Database:
             driver.autocommit = True  # BEGIN and ROLLBACK take as long as the query
         return driver.cursor()
 
+    def patiently(self, once: Callable[[], Result]) -> Result:
+        """Return what ``once`` returns, tried again while PostgreSQL is away for now. Its errors come through."""
+        waited = 0
+        while True:
+            try:
+                result = once()
+            except OutcomeUnknownError:
+                if not self._outage.wait(waited):
+                    raise
+            except DBAPIError as error:
+                if not (self.postgresql and away(error) and self._outage.wait(waited)):
+                    raise
+            else:
+                self._outage.over()
+                return result
+            waited += 1
+
     def _tried(self, once: Callable[[], Result], *, meeting: bool) -> Result:
         for left in range(_TRIES - 1, -1, -1):
             try:
-                return once()
+                return self.patiently(once)
             except IntegrityError:
                 if not meeting or not left:
                     raise
+            except OutcomeUnknownError as error:
+                raise self._unavailable() from error.__cause__
             except DBAPIError as error:
-                again = error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _MEETINGS
-                if not again or not left:
+                if getattr(error.orig, "sqlstate", None) not in _MEETINGS or not left:
                     raise self._unavailable() from error
             except sqlalchemy.exc.TimeoutError as error:
                 raise self._unavailable() from error
@@ -153,30 +240,20 @@ class Database:
         return StateError(f"{self.what} {where} can't be used now", way_out="is it there, and not full or locked?")
 
 
-def _parsed(text: str, what: str) -> sqlalchemy.URL:
-    try:
-        url = sqlalchemy.make_url(text)
-        backend = url.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        raise StateError(
-            f"the URL of {what} can't be read",
-            way_out="sqlite:////path/file or postgresql://host/name",
-        ) from None
-    if backend == "postgresql":
-        return url.set(drivername="postgresql+psycopg")
-    if backend != "sqlite":
-        raise StateError(f"{what} can't be kept in {backend}", way_out="use sqlite:// or postgresql://")
-    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-        raise StateError(f"{what} can't be kept in memory", way_out="name a file: sqlite:////path/file")
-    return url
-
-
 def _engine(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
     try:
         if url.get_backend_name() == "postgresql":
-            return sqlalchemy.create_engine(
-                url, pool_size=connections, max_overflow=connections, pool_timeout=30, hide_parameters=True
+            engine = sqlalchemy.create_engine(
+                url,
+                pool_size=connections,
+                max_overflow=connections,
+                pool_timeout=30,
+                hide_parameters=True,
+                connect_args=connection_parameters(url),
             )
+            event.listen(engine, "connect", _bound)
+            event.listen(engine, "handle_error", _leave_standby)
+            return engine
         _born_closed(Path(url.database or ""), what)
         engine = sqlalchemy.create_engine(
             url,
@@ -215,5 +292,17 @@ def _set_up(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    if connection.get_execution_options().get("configdb_write"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if (begin := connection.get_execution_options().get("configdb_begin")) is not None:
+        connection.exec_driver_sql(begin)
+
+
+def _bound(connection: Any, _record: object) -> None:
+    connection.autocommit = True
+    connection.execute(SESSION)
+    connection.autocommit = False
+
+
+def _leave_standby(context: ExceptionContext) -> None:
+    # A connection that leads to a standby works as long as nothing is changed: it must not go back into the pool.
+    if getattr(context.original_exception, "sqlstate", None) == "25006":
+        context.is_disconnect = True

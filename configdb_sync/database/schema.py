@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
+from configdb_sync.database import commits
 from configdb_sync.database.database import Database
 from configdb_sync.errors import StateError
 
@@ -43,6 +44,7 @@ def opened(
     database = Database(url, what=what, connections=connections, unavailable=unavailable)
     try:
         _migrate(database, schema)
+        database.signed = database.postgresql
     except BaseException:
         database.close()
         raise
@@ -50,25 +52,33 @@ def opened(
 
 
 def _migrate(database: Database, schema: Schema) -> None:
-    try:
+    def once() -> None:
         if _present(database, schema) == schema.head:
             return
         with _alone(database), database.transaction() as connection:
             if database.postgresql:
+                connection.execute(text("SET LOCAL lock_timeout = 0"))  # others may have much to bring up to date
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+                commits.TABLE.create(connection, checkfirst=True)
             _upgrade(connection, schema, database.what)
-    except DBAPIError as error:
+
+    try:
+        database.patiently(once)
+    except (DBAPIError, commits.OutcomeUnknownError) as error:
         where = database.url.render_as_string(hide_password=True)
         raise StateError(f"{database.what} {where} can't be used: {_first_line(error)}") from error
 
 
-def _first_line(error: DBAPIError) -> str:
-    return str(error.orig).strip().partition("\n")[0]
+def _first_line(error: Exception) -> str:
+    return str(getattr(error, "orig", error.__cause__)).strip().partition("\n")[0]
 
 
 def _present(database: Database, schema: Schema) -> str | None:
     def work(connection: Connection) -> str | None:
-        if not inspect(connection).has_table(schema.table):
+        found_tables = inspect(connection)
+        if not found_tables.has_table(schema.table):
+            return None
+        if database.postgresql and not found_tables.has_table(commits.TABLE.name):
             return None
         found: str | None = connection.execute(text(f"SELECT version_num FROM {schema.table}")).scalar()  # noqa: S608
         return found

@@ -25,12 +25,12 @@ class Cluster:
 
     def create(self, name: str) -> str:
         """Make an empty database and return its URL, as SQLAlchemy and libpq take it."""
-        _run([self.programs / "createdb", "-h", self.folder, "-U", USER, "-T", "template0", "-E", "UTF8", name])
+        run([self.programs / "createdb", "-h", self.folder, "-U", USER, "-T", "template0", "-E", "UTF8", name])
         return self.url(name)
 
     def drop(self, name: str) -> None:
         """Drop a database, with whoever is connected to it."""
-        _run([self.programs / "dropdb", "-h", self.folder, "-U", USER, "--force", name])
+        run([self.programs / "dropdb", "-h", self.folder, "-U", USER, "--force", name])
 
     def url(self, name: str) -> str:
         """Return the URL of a database."""
@@ -72,7 +72,7 @@ def running(*, durable: bool = False, below: str = "/tmp") -> Iterator[Cluster]:
         data = folder / "data"
         if os.geteuid() == 0:
             shutil.chown(folder, USER)
-        _run(
+        run(
             [binaries / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
             owner=True,
         )
@@ -80,16 +80,16 @@ def running(*, durable: bool = False, below: str = "/tmp") -> Iterator[Cluster]:
         if not durable:
             options += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
         control: list[str | Path] = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(START)]
-        _run([*control, "-l", folder / "log", "-o", options, "start"], owner=True)
+        run([*control, "-l", folder / "log", "-o", options, "start"], owner=True)
         try:
             yield Cluster(folder, binaries)
         finally:
-            _run([*control, "-m", "immediate", "stop"], owner=True)
+            run([*control, "-m", "immediate", "stop"], owner=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(command: Sequence[str | Path], *, owner: bool = False) -> None:
+def run(command: Sequence[str | Path], *, owner: bool = False) -> None:
     words = [str(word) for word in command]
     if owner and os.geteuid() == 0:
         words = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", *words]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from sqlalchemy import Connection
 from werkzeug.wrappers import Request
 
 from configdb_sync import jsonvalues
-from configdb_sync.configdb.server.contents import Content, content_of_text
+from configdb_sync.configdb.server.contents import Content, check_count, content_of_text
 from configdb_sync.configdb.server.headers import MAX_TEXT, decoded
 from configdb_sync.configdb.server.preconditions import Conditions, read_conditions
-from configdb_sync.configdb.server.refusals import refuse
+from configdb_sync.configdb.server.refusals import RefusalError, refuse
 from configdb_sync.database import Database
 
 Result = TypeVar("Result")
@@ -61,10 +63,25 @@ class Call:
 
     def _read(self, convert: Callable[[str], Result]) -> Result:
         text = read_text(self.request, self.limits.body)
+        check_count(text, "the body")
         try:
             return convert(text)
         except ValueError as error:
             raise refuse(400, f"the body isn't the JSON that is taken here: {_reason(error)}") from None
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Return what ``work`` reads: all its statements see the same structure and the same contents (``locks``)."""
+        return self.database.read(work, snapshot=True)
+
+    @contextlib.contextmanager
+    def missing_first(self, look: Callable[[Connection], object]) -> Iterator[None]:
+        """What isn't there is told before what is wrong with the body that is read in this context, as tuning-box does:
+        ``look`` raises the 404."""
+        try:
+            yield
+        except RefusalError:
+            self.read(look)
+            raise
 
     def conditions(self) -> Conditions:
         """Return If-Match and If-None-Match. Raises ``RefusalError`` 400."""
@@ -124,8 +141,10 @@ def _read(read: Callable[[int], bytes], wanted: int) -> bytes:
 
 
 def _reason(error: ValueError) -> str:
-    # JSONDecodeError's own place is kept; its text never holds the document.
-    return str(error)[:200]
+    # JSONDecodeError's own place is kept; its text never holds the document. Python's own on long numbers is advice to
+    # programmers.
+    text = str(error)
+    return "a number has more digits than are taken" if "integer string conversion" in text else text[:200]
 
 
 def _too_large(limit: int) -> Exception:

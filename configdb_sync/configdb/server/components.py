@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -21,6 +20,7 @@ from configdb_sync.configdb.server.definitions import (
     no_definition,
 )
 from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, required
+from configdb_sync.configdb.server.locks import change_catalog
 from configdb_sync.configdb.server.paths import is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json
@@ -31,13 +31,13 @@ _DEFINITIONS = schema.resource_definitions
 
 def list_components(call: Call) -> Response:
     """GET /components: all, by id, with their definitions."""
-    return listing(call.database.read(lambda connection: _components(connection, None)), call.conditions())
+    return listing(call.read(lambda connection: _components(connection, None)), call.conditions())
 
 
 def create_component(call: Call) -> Response:
     """POST /components: a component and its definitions; 409 for a name that is taken."""
     fields = object_of(call.body(), "a component")
-    name = name_of(required(fields, "name", "a component"), "a component's name")
+    name = name_of(required(fields, "name", "a component"), "a component's name", numeric=True)
     made = [new_definition(item) for item in list_of(fields.get("resource_definitions", []), "resource_definitions")]
     _refuse_twice(definition["name"] for definition in made)
 
@@ -48,14 +48,14 @@ def create_component(call: Call) -> Response:
         return _components(connection, found)[0]
 
     try:
-        return json_answer(call.database.write(work), 201)
+        return json_answer(change_catalog(call.database, work), 201)
     except IntegrityError:
         raise refuse(409, f"there is a component {shown(name)} already") from None
 
 
 def show_component(call: Call, component: int) -> Response:
     """GET /components/{id}."""
-    found = call.database.read(lambda connection: _components(connection, component))
+    found = call.read(lambda connection: _components(connection, component))
     if not found:
         raise _no_component(component)
     return json_answer(found[0])
@@ -66,29 +66,20 @@ def change_component(call: Call, component: int) -> Response:
 
     Definitions of other components move here with their values; those left out are deleted with theirs.
     """
-    fields = object_of(call.body(), "a component")
-    name = name_of(fields["name"], "a component's name") if "name" in fields else None
-    given = fields.get("resource_definitions")
-    wanted: list[int] | None = None
-    if given is not None:
-        wanted = [
-            id_of(
-                required(object_of(item, "a resource definition"), "id", "a resource definition here"),
-                "its id",
-            )
-            for item in list_of(given, "resource_definitions")
-        ]
+    with call.missing_first(lambda connection: _check(connection, component)):
+        fields = object_of(call.body(), "a component")
+        name = name_of(fields["name"], "a component's name", numeric=True) if "name" in fields else None
+        wanted = _definition_ids(fields.get("resource_definitions"))
 
     def work(connection: Connection) -> None:
-        if not _has(connection, _COMPONENTS, component):
-            raise _no_component(component)
+        _check(connection, component)
         if name is not None:
             connection.execute(update(_COMPONENTS).where(_COMPONENTS.c.id == component).values(name=name))
         if wanted is not None:
             _replace_definitions(connection, component, wanted)
 
     try:
-        call.database.write(work)
+        change_catalog(call.database, work)
     except IntegrityError:
         raise refuse(409, f"the name {shown(name)} is taken, or two of the definitions share a name") from None
     if wanted is not None:
@@ -105,16 +96,13 @@ def delete_empty_component(call: Call, component: int) -> Response:
     """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
 
     def work(connection: Connection) -> None:
-        # Whoever is about to put a definition into it holds a weaker lock on it: it is waited for.
-        here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component).with_for_update()
-        if not is_id(component) or connection.execute(here).first() is None:
-            raise _no_component(component)
+        _check(connection, component)
         held = select(_DEFINITIONS.c.id).where(_DEFINITIONS.c.component_id == component).limit(1)
         if connection.execute(held).first() is not None:
             raise refuse(409, f"component {component} has resource definitions")
         connection.execute(delete(_COMPONENTS).where(_COMPONENTS.c.id == component))
 
-    call.database.write(work)
+    change_catalog(call.database, work)
     return no_content()
 
 
@@ -158,5 +146,16 @@ def _no_component(component: int) -> RefusalError:
     return refuse(404, f"component {shown(component, 40)} not found")
 
 
-def _has(connection: Connection, table: Any, number: int) -> bool:
-    return is_id(number) and connection.execute(select(table.c.id).where(table.c.id == number)).first() is not None
+def _check(connection: Connection, component: int) -> None:
+    here = select(_COMPONENTS.c.id).where(_COMPONENTS.c.id == component)
+    if not is_id(component) or connection.execute(here).first() is None:
+        raise _no_component(component)
+
+
+def _definition_ids(given: Json) -> list[int] | None:
+    if given is None:
+        return None
+    return [
+        id_of(required(object_of(item, "a resource definition"), "id", "a resource definition here"), "its id")
+        for item in list_of(given, "resource_definitions")
+    ]

@@ -33,6 +33,14 @@ from configdb_sync.jsonvalues import (
     value_digest,
 )
 
+MAX_VALUES = 1_000_000
+"""Values in a body, those in others counted: each costs many times the bytes that it takes in the text. A document of
+a thousand nodes has a tenth."""
+
+MAX_KEYS = 20_000
+"""Top-level keys of a document: each has a digest of its own."""
+
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _FAST = 1  # a 220 KB document: 2 ms, and within a tenth of the size that the best level gives
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -80,6 +88,8 @@ def content_of_text(text: str) -> Content:
     digests: dict[str, str] = {}
     texts: dict[str, str] = {}
     for key, value, own in members(text):
+        if len(digests) == MAX_KEYS and key not in digests:
+            raise _too_many_keys()
         name = hashlib.sha256(own.encode("utf-8", "surrogatepass")).digest()
         known = _known.look(name)
         if known is None:
@@ -103,6 +113,8 @@ def content_of(document: Json) -> Content:
     """
     if not isinstance(document, dict):
         raise refuse(422, f"a document is a JSON object, not {type_name(document)}")
+    if len(document) > MAX_KEYS:
+        raise _too_many_keys()
     return _content(checked_text(document), {key: value_digest(value) for key, value in document.items()})
 
 
@@ -117,6 +129,21 @@ def checked_text(value: Json) -> str:
     if "\\u0000" in text and _NUL.search(text):
         raise _holds_nul()
     return text
+
+
+def check_count(text: str, what: str) -> None:
+    """Raise ``RefusalError`` 413 if a JSON text holds more than ``MAX_VALUES`` values. ``what`` names it."""
+    # What stands in strings counts only for the first look, which costs next to nothing.
+    if _count(text) > MAX_VALUES and _count(_STRING.sub("", text)) > MAX_VALUES:
+        raise refuse(413, f"{what} holds more than {MAX_VALUES} values")
+
+
+def _count(text: str) -> int:
+    return sum(map(text.count, ",[{"))
+
+
+def _too_many_keys() -> RefusalError:
+    return refuse(413, f"a document has at most {MAX_KEYS} keys at its top")
 
 
 def _holds_nul() -> RefusalError:

@@ -12,9 +12,10 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import checked_text, sweep_all
-from configdb_sync.configdb.server.fields import id_of, name_of, object_of, required
+from configdb_sync.configdb.server.fields import id_of, name_of, object_of, reachable, required
+from configdb_sync.configdb.server.locks import change_catalog
 from configdb_sync.configdb.server.operations import checked_result, operate, read_paths
-from configdb_sync.configdb.server.paths import is_id
+from configdb_sync.configdb.server.paths import id_or_name, is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json, loads
 
@@ -27,7 +28,7 @@ def list_definitions(call: Call) -> Response:
     given = call.request.args.get("component_id")
     if given is not None:
         statement = statement.where(_DEFINITIONS.c.component_id == _number(given) if given else _without_component())
-    rows = call.database.read(lambda connection: connection.execute(statement).all())
+    rows = call.read(lambda connection: connection.execute(statement).all())
     return json_answer([definition_of(row) for row in rows])
 
 
@@ -44,26 +45,27 @@ def create_definition(call: Call) -> Response:
         return _one_definition(connection, found)
 
     try:
-        return json_answer(call.database.write(work), 201)
+        return json_answer(change_catalog(call.database, work), 201)
     except IntegrityError:
         raise _definition_conflict(component, definition["name"]) from None
 
 
 def show_definition(call: Call, definition: int) -> Response:
     """GET /resource_definitions/{id}."""
-    return json_answer(call.database.read(lambda connection: _one_definition(connection, definition)))
+    return json_answer(call.read(lambda connection: _one_definition(connection, definition)))
 
 
 def change_definition(call: Call, definition: int) -> Response:
     """PATCH or PUT /resource_definitions/{id}: name, content, component. A move copies no value."""
-    fields = object_of(call.body(), "a resource definition")
     changes: dict[str, Any] = {}
-    if "name" in fields:
-        changes["name"] = name_of(fields["name"], "a resource definition's name")
-    if "content" in fields:
-        changes["content"] = checked_text(fields["content"])
-    if "component_id" in fields:
-        changes["component_id"] = _component_id(fields["component_id"])
+    with call.missing_first(lambda connection: _one_definition(connection, definition)):
+        fields = object_of(call.body(), "a resource definition")
+        if "name" in fields:
+            changes["name"] = definition_name(fields["name"])
+        if "content" in fields:
+            changes["content"] = checked_text(fields["content"])
+        if "component_id" in fields:
+            changes["component_id"] = _component_id(fields["component_id"])
 
     def work(connection: Connection) -> None:
         _one_definition(connection, definition)
@@ -71,7 +73,7 @@ def change_definition(call: Call, definition: int) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(**changes))
 
     try:
-        call.database.write(work)
+        change_catalog(call.database, work)
     except IntegrityError:
         raise _definition_conflict(changes.get("component_id"), changes.get("name")) from None
     return no_content()
@@ -84,13 +86,14 @@ def delete_definition(call: Call, definition: int) -> Response:
 
 def definition_keys(call: Call, definition: int, operation: str) -> Response:
     """PUT or PATCH /resource_definitions/{id}/keys/{operation}, on its content."""
-    paths = read_paths(call)
+    with call.missing_first(lambda connection: _one_definition(connection, definition)):
+        paths = read_paths(call)
 
     def work(connection: Connection) -> Json:
         if not is_id(definition):
             raise no_definition(definition)
         text = connection.execute(
-            select(_DEFINITIONS.c.content).where(_DEFINITIONS.c.id == definition).with_for_update()
+            select(_DEFINITIONS.c.content).where(_DEFINITIONS.c.id == definition)
         ).scalar_one_or_none()
         if text is None:
             raise no_definition(definition)
@@ -100,7 +103,7 @@ def definition_keys(call: Call, definition: int, operation: str) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(content=checked))
         return changed
 
-    found = call.database.write(work)
+    found = call.read(work) if operation == "get" else change_catalog(call.database, work)
     return json_answer(found) if operation == "get" else no_content()
 
 
@@ -125,8 +128,16 @@ def _one_definition(connection: Connection, definition: int) -> Json:
 def new_definition(item: Json) -> dict[str, Any]:
     """Return the columns of a definition to be made. Raises ``RefusalError`` 422."""
     fields = object_of(item, "a resource definition")
-    name = name_of(required(fields, "name", "a resource definition"), "a resource definition's name")
+    name = definition_name(required(fields, "name", "a resource definition"))
     return {"name": name, "content": checked_text(fields.get("content"))}
+
+
+def definition_name(value: Json) -> str:
+    """Return the name of a definition, which stands in URLs. Raises ``RefusalError`` 422."""
+    name = name_of(value, "a resource definition's name", numeric=True)
+    if not reachable(name):
+        raise refuse(422, f"a resource definition can't be called {shown(name)}: no URL could name it")
+    return name
 
 
 def _component_id(value: Json) -> int | None:
@@ -134,10 +145,9 @@ def _component_id(value: Json) -> int | None:
 
 
 def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise refuse(400, f"component_id must be a number, not {shown(text)}") from None
+    number = id_or_name(text)
+    if isinstance(number, str):
+        raise refuse(400, f"component_id must be a number, not {shown(text)}")
     return number if is_id(number) else -1
 
 
@@ -162,7 +172,7 @@ def delete_row(call: Call, table: Any, number: int, missing: RefusalError) -> Re
     def work(connection: Connection) -> bool:
         return is_id(number) and connection.execute(delete(table).where(table.c.id == number)).rowcount == 1
 
-    if not call.database.write(work, meeting=True):
+    if not change_catalog(call.database, work):
         raise missing
     sweep_all(call.database)
     return no_content()

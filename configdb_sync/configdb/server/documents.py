@@ -10,6 +10,7 @@ from configdb_sync.configdb.server.answers import json_answer, no_content, not_m
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import Content, content_of, document_of, text_of
 from configdb_sync.configdb.server.history import version_of
+from configdb_sync.configdb.server.locks import change_contents
 from configdb_sync.configdb.server.operations import checked_result, operate, read_paths
 from configdb_sync.configdb.server.paths import DocumentPath
 from configdb_sync.configdb.server.places import Place, find
@@ -44,12 +45,13 @@ def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
             return _stored(call, version_of(connection, place, path.kind, arguments["version"], call.limits))
         return _stored(call, read_one(connection, place).half(path.kind))
 
-    return call.database.read(work)
+    return call.read(work)
 
 
 def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT .../values or .../overrides: replaces the whole document; 412 if a condition fails."""
-    content = call.document()
+    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        content = call.document()
     conditions = call.conditions()
     writer = call.writer()
 
@@ -57,14 +59,15 @@ def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
         place = find(connection, environment, path.levels, path.resource)
         return change(call, connection, place, path.kind, conditions=conditions, writer=writer, new=lambda _: content)
 
-    return _changed(call.database.write(work, meeting=True))
+    return _changed(change_contents(call.database, environment, work))
 
 
 def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
     """PUT or PATCH .../keys/{set,delete}: 204; ``get`` answers the values and changes nothing."""
-    paths = read_paths(call)
+    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        paths = read_paths(call)
     if path.argument == "get":
-        return call.database.read(lambda connection: _get_keys(connection, environment, path, paths))
+        return call.read(lambda connection: _get_keys(connection, environment, path, paths))
     conditions = call.conditions()
     writer = call.writer()
 
@@ -79,7 +82,7 @@ def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
             call, connection, place, path.kind, conditions=conditions, writer=writer, new=new, must_exist=True
         )
 
-    return _changed(call.database.write(work, meeting=True))
+    return _changed(change_contents(call.database, environment, work))
 
 
 def _get_keys(connection: Connection, environment: int, path: DocumentPath, paths: list[list[Json]]) -> Response:

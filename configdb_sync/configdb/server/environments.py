@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import sweep_all, type_name
-from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, required
-from configdb_sync.configdb.server.paths import is_id
+from configdb_sync.configdb.server.fields import id_of, list_of, name_of, object_of, reachable, required
+from configdb_sync.configdb.server.locks import change_catalog, change_places
+from configdb_sync.configdb.server.paths import MAX_ID, is_id
 from configdb_sync.configdb.server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json
 
@@ -26,37 +26,34 @@ _DOCUMENTS = schema.documents
 
 def list_environments(call: Call) -> Response:
     """GET /environments: all, by id."""
-    return json_answer(call.database.read(lambda connection: _environments(connection, None)))
+    return json_answer(call.read(lambda connection: _environments(connection, None)))
 
 
 def create_environment(call: Call) -> Response:
     """POST /environments: components by id (number) or name (text), levels in merge order, an id or none."""
     fields = object_of(call.body(), "an environment")
     components = _references(required(fields, "components", "an environment"))
-    levels = _level_names(required(fields, "hierarchy_levels", "an environment"))
-    wanted = _environment_id(fields.get("id"))
+    with call.missing_first(lambda connection: _component_ids(connection, components)):
+        levels = _level_names(required(fields, "hierarchy_levels", "an environment"))
+        wanted = _environment_id(fields.get("id"))
 
     def work(connection: Connection) -> Json:
         found = _component_ids(connection, components)
-        number = wanted
-        if number is None:
-            number = connection.execute(select(func.coalesce(func.max(_ENVIRONMENTS.c.id), 0) + 1)).scalar_one()
+        number = _free_id(connection) if wanted is None else wanted
+        if _environments(connection, number):
+            raise refuse(409, f"there is an environment {number} already")
         connection.execute(insert(_ENVIRONMENTS).values(id=number))
         _link(connection, number, found)
         for position, name in enumerate(levels):
             connection.execute(insert(_LEVELS).values(environment_id=number, name=name, position=position))
         return _environments(connection, number)[0]
 
-    try:
-        # Without an id two creations may have drawn the same number: the second draws again.
-        return json_answer(call.database.write(work, meeting=wanted is None), 201)
-    except IntegrityError:
-        raise refuse(409, f"there is an environment {wanted} already") from None
+    return json_answer(change_catalog(call.database, work), 201)
 
 
 def show_environment(call: Call, environment: int) -> Response:
     """GET /environments/{id}."""
-    found = call.database.read(lambda connection: _environments(connection, environment))
+    found = call.read(lambda connection: _environments(connection, environment))
     if not found:
         raise no_environment(environment)
     return json_answer(found[0])
@@ -68,16 +65,13 @@ def change_environment(call: Call, environment: int) -> Response:
     A component that is taken off hides its documents, and they are back with it. A level that is taken off
     takes its documents with it. Levels may be put in another order.
     """
-    fields = object_of(call.body(), "an environment")
-    components = None if fields.get("components") is None else _references(fields["components"])
-    levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
+    with call.missing_first(lambda connection: level_names(connection, environment)):
+        fields = object_of(call.body(), "an environment")
+        components = None if fields.get("components") is None else _references(fields["components"])
+        levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
 
     def work(connection: Connection) -> None:
-        if not is_id(environment):
-            raise no_environment(environment)
-        locked = select(_ENVIRONMENTS.c.id).where(_ENVIRONMENTS.c.id == environment).with_for_update()
-        if connection.execute(locked).first() is None:
-            raise no_environment(environment)
+        level_names(connection, environment)
         if components is not None:
             found = _component_ids(connection, components)
             connection.execute(delete(_LINKS).where(_LINKS.c.environment_id == environment))
@@ -85,7 +79,7 @@ def change_environment(call: Call, environment: int) -> Response:
         if levels is not None:
             _set_levels(connection, environment, levels)
 
-    call.database.write(work, meeting=True)
+    change_places(call.database, environment, work)
     if levels is not None:
         sweep_all(call.database)
     return no_content()
@@ -98,7 +92,7 @@ def delete_environment(call: Call, environment: int) -> Response:
         statement = delete(_ENVIRONMENTS).where(_ENVIRONMENTS.c.id == environment)
         return is_id(environment) and connection.execute(statement).rowcount == 1
 
-    if not call.database.write(work, meeting=True):
+    if not change_places(call.database, environment, work):
         raise no_environment(environment)
     sweep_all(call.database)
     return no_content()
@@ -106,38 +100,45 @@ def delete_environment(call: Call, environment: int) -> Response:
 
 def list_levels(call: Call, environment: int) -> Response:
     """GET /environments/{id}/hierarchy_levels: in merge order, each with the values that have documents."""
-    return json_answer(call.database.read(lambda connection: _levels(connection, environment)))
+    return json_answer(call.read(lambda connection: _levels(connection, environment)))
 
 
 def show_level(call: Call, environment: int, level: int | str) -> Response:
     """GET /environments/{id}/hierarchy_levels/{id or name}."""
-    found = call.database.read(lambda connection: _levels(connection, environment))
+    found = call.read(lambda connection: _levels(connection, environment))
     return json_answer(_pick(found, environment, level))
 
 
 def change_level(call: Call, environment: int, level: int | str) -> Response:
     """PATCH or PUT /environments/{id}/hierarchy_levels/{id or name}: its name, its documents with it."""
-    fields = object_of(call.body(), "a hierarchy level")
-    name = _level_name(fields["name"]) if "name" in fields else None
+    with call.missing_first(lambda connection: _pick(_levels(connection, environment), environment, level)):
+        fields = object_of(call.body(), "a hierarchy level")
+        name = _level_name(fields["name"]) if "name" in fields else None
 
     def work(connection: Connection) -> None:
         found = _pick(_levels(connection, environment), environment, level)
         if name is None or name == found["name"]:
             return
+        if name in level_names(connection, environment):
+            raise refuse(409, f"environment {environment} has a hierarchy level {shown(name)} already")
         connection.execute(update(_LEVELS).where(_LEVELS.c.id == found["id"]).values(name=name))
         here = (_DOCUMENTS.c.environment_id == environment) & (_DOCUMENTS.c.level == found["name"])
         connection.execute(update(_DOCUMENTS).where(here).values(level=name))
 
-    try:
-        call.database.write(work)
-    except IntegrityError:
-        raise refuse(409, f"environment {environment} has a hierarchy level {shown(name)} already") from None
+    change_places(call.database, environment, work)
     return no_content()
 
 
 def no_environment(environment: int) -> RefusalError:
     """Return the 404 of an environment."""
     return refuse(404, f"environment {shown(environment, 40)} not found")
+
+
+def _free_id(connection: Connection) -> int:
+    newest: int | None = connection.execute(select(func.max(_ENVIRONMENTS.c.id))).scalar()
+    if newest == MAX_ID:
+        raise refuse(409, f"there is no id above that of environment {newest}: give one")
+    return 1 if newest is None else newest + 1
 
 
 def _set_levels(connection: Connection, environment: int, wanted: list[str]) -> None:
@@ -253,7 +254,7 @@ def _level_names(value: Json) -> list[str]:
 
 def _level_name(value: Json) -> str:
     name = name_of(value, "a hierarchy level's name")
-    if "/" in name or name == "resources":
+    if "/" in name or name == "resources" or not reachable(name):
         raise refuse(422, f"a hierarchy level can't be called {shown(name)}: no URL could name it")
     return name
 

@@ -26,7 +26,7 @@ def show_etags(call: Call, environment: int, levels: Levels) -> Response:
         check_chain(connection, environment, levels)
         return _etags(connection, environment, [ROOT, *levels])
 
-    return listing(call.database.read(work), call.conditions())
+    return listing(call.read(work), call.conditions())
 
 
 def _etags(connection: Connection, environment: int, chain: list[tuple[str, str]]) -> dict[str, dict[str, str]]:

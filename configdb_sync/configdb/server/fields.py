@@ -29,8 +29,11 @@ def required(fields: dict[str, Json], name: str, what: str) -> Json:
     return fields[name]
 
 
-def name_of(value: Json, what: str) -> str:
-    """Return a name: 1 to ``MAX_NAME`` characters, none that a database can't hold."""
+def name_of(value: Json, what: str, *, numeric: bool = False) -> str:
+    """Return a name: 1 to ``MAX_NAME`` characters, none that a database can't hold. With
+    ``numeric`` a whole number is one too, as tuning-box takes it."""
+    if numeric and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         raise refuse(422, f"{what} must be a string, not {type_name(value)}")
     if not 1 <= len(value) <= MAX_NAME:
@@ -39,6 +42,11 @@ def name_of(value: Json, what: str) -> str:
     if not is_unicode(value):
         raise refuse(422, f"{what} holds half a surrogate pair")
     return value
+
+
+def reachable(name: str) -> bool:
+    """Tell whether a URL can name it: it has no line ends, no empty segments, and none that clients resolve."""
+    return name.splitlines() == [name] and {"", ".", ".."}.isdisjoint(name.split("/"))
 
 
 def id_of(value: Json, what: str) -> int:

@@ -13,6 +13,7 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer, no_content, tagged
 from configdb_sync.configdb.server.call import Call, Limits
 from configdb_sync.configdb.server.contents import Content, digests_of, text_of
+from configdb_sync.configdb.server.locks import change_contents
 from configdb_sync.configdb.server.paths import DocumentPath, Kind
 from configdb_sync.configdb.server.places import Place, find
 from configdb_sync.configdb.server.refusals import refuse, shown
@@ -52,7 +53,7 @@ def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
             for row in connection.execute(statement)
         ]
 
-    return json_answer(call.database.read(work))
+    return json_answer(call.read(work))
 
 
 def revert(call: Call, environment: int, path: DocumentPath) -> Response:
@@ -67,7 +68,7 @@ def revert(call: Call, environment: int, path: DocumentPath) -> Response:
         said = writer if writer.comment else replace(writer, comment=f"revert to version {old.version}")
         return change(call, connection, place, path.kind, conditions=conditions, writer=said, new=lambda _: content)
 
-    changed = call.database.write(work, meeting=True)
+    changed = change_contents(call.database, environment, work)
     return tagged(no_content(), changed.digest, changed.version)
 
 

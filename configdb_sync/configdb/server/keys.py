@@ -7,12 +7,15 @@ the end. Every fault is ``KeysError`` (409), unlike there also an index that is 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from configdb_sync.errors import ConfigDBError
 from configdb_sync.jsonvalues import Json
+
+_PLACE = re.compile(r"-?[0-9]{1,19}")  # no list is longer
 
 OPERATIONS = ("set", "delete", "get")
 
@@ -87,11 +90,10 @@ def _key(holder: Json, key: Json, path: Sequence[Json]) -> str | int:
         raise KeysError(f"{_text(key)} on the path {_text(path)} is no text, and a mapping's keys are")
     if not isinstance(holder, list):
         raise KeysError(f"before {_text(key)} the path {_text(path)} ends in a leaf")
-    try:
-        if isinstance(key, (int, str)) and not isinstance(key, bool):
-            return int(key)
-    except ValueError:
-        pass
+    if isinstance(key, int) and not isinstance(key, bool):
+        return key
+    if isinstance(key, str) and _PLACE.fullmatch(key):
+        return int(key)
     raise KeysError(f"{_text(key)} on the path {_text(path)} is no number, and a list's places are")
 
 
@@ -99,9 +101,13 @@ def _text(value: Json) -> str:
     if isinstance(value, str):
         text = repr(value)
     elif isinstance(value, Sequence):
-        text = ".".join(str(item) if isinstance(item, (str, int)) else type(item).__name__ for item in value)
-    elif isinstance(value, int):
-        text = str(value) if abs(value) < 10**20 else "a huge number"
+        text = ".".join(_short(item) for item in value)
     else:
-        text = f"a {type(value).__name__}"
+        text = _short(value) if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _short(item: Json) -> str:
+    if isinstance(item, int):
+        return str(item) if abs(item) < 10**20 else "a huge number"
+    return item if isinstance(item, str) else type(item).__name__

@@ -17,4 +17,4 @@ def open_configdb(url: str, *, connections: int = 8) -> Database:
 
 def _unavailable() -> RefusalError:
     # The driver's own text may hold the database's address and parameters: not for a client.
-    return refuse(503, "the server's database can't be used now", ("Retry-After", "1"))
+    return refuse(503, "the server's database can't be used now", ("Retry-After", "5"))

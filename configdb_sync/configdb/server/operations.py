@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from configdb_sync.configdb.server import keys
 from configdb_sync.configdb.server.call import Call
-from configdb_sync.configdb.server.contents import checked_text
+from configdb_sync.configdb.server.contents import check_count, checked_text
 from configdb_sync.configdb.server.refusals import refuse
 from configdb_sync.jsonvalues import Json, check_depth
 
@@ -33,6 +33,7 @@ def checked_result(value: Json, limit: int) -> str:
     except ValueError as error:
         raise refuse(422, f"the result would be {error}") from None
     text = checked_text(value)
+    check_count(text, "the result")
     if len(text) > limit:
         raise refuse(413, f"the result would be larger than {limit} bytes")
     return text

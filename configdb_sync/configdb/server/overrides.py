@@ -28,7 +28,7 @@ _VERSIONS = schema.versions
 
 def show_overrides(call: Call, environment: int) -> Response:
     """GET /environments/{id}/overrides: those that aren't empty, by definition id, then root first."""
-    return json_answer(call.database.read(lambda connection: _overrides(connection, environment)))
+    return json_answer(call.read(lambda connection: _overrides(connection, environment)))
 
 
 @dataclass(frozen=True)

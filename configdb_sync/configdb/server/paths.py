@@ -2,11 +2,12 @@
 
 Compatible with tuning-box master: zero or more ``level/value/`` pairs, then ``resources/<id or name>/`` with bare
 slashes in names, read from the end, so that even ``p3/x/values/y`` is a name. A segment that Python takes for an
-integer is an id, always.
+integer is an id, unless it is in another script's digits.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -49,11 +50,12 @@ EnvironmentPath: TypeAlias = DocumentPath | EtagsPath | OverridesPath
 
 
 def id_or_name(text: str) -> int | str:
-    """Return an id wherever the text parses as an integer, else the name (facts, URL rules)."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
+    """Return an id wherever an ASCII text parses as an integer, as in tuning-box, else the name: other scripts' digits
+    are one."""
+    if text.isascii():
+        with contextlib.suppress(ValueError):
+            return int(text)
+    return text
 
 
 def is_id(number: int) -> bool:

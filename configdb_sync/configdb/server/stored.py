@@ -171,8 +171,6 @@ def key_digests(connection: Connection, addresses: Iterable[str | None]) -> dict
             select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
         )
         found.update((row.address, digests_of(row.key_digests)) for row in rows)
-    # One that is gone was replaced between two statements of a read; the next read sees what came.
-    found.update((address, {}) for address in wanted if address not in found)
     return found
 
 

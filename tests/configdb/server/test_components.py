@@ -37,7 +37,6 @@ def test_names_are_unique_and_texts(fuel: Api) -> None:
     for wrong in (
         {},
         {"name": None},
-        {"name": 123},
         {"name": ""},
         {"name": "x" * 129},
         {"name": "a\0"},
@@ -45,7 +44,7 @@ def test_names_are_unique_and_texts(fuel: Api) -> None:
     ):
         assert fuel.post("/components", wrong).status_code == 422, wrong
     items: Any
-    for items in ({}, None, [{}], [1], [{"name": 1}]):
+    for items in ({}, None, [{}], [1], [{"name": 1.5}]):
         assert fuel.post("/components", {"name": "y", "resource_definitions": items}).status_code == 422, items
 
 

@@ -48,16 +48,16 @@ def test_a_level_value_beyond_128_characters_is_refused() -> None:
     assert caught.value.status == 400
 
 
-def test_what_parses_as_an_integer_is_an_id() -> None:
-    assert [id_or_name(text) for text in ("2", "-1", "+3", "1_0", "007", "2x", "9" * 5000)] == [
-        2,
-        -1,
-        3,
-        10,
-        7,
-        "2x",
-        "9" * 5000,
-    ]
+def test_digits_are_an_id() -> None:
+    assert [id_or_name(text) for text in ("2", "-1", "+3", "1_0", "007")] == [2, -1, 3, 10, 7]
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "2x", "\u00b2", "\u0663", "\uff11", "\u2167", "\U0001d7d9", ""])
+def test_digits_of_other_scripts_are_a_name(text: str) -> None:
+    assert id_or_name(text) == text
+
+
+def test_ids_that_a_database_holds() -> None:
     assert [is_id(number) for number in (0, 2**63 - 1, 2**63, -1)] == [True, True, False, False]
 
 
