@@ -1,4 +1,4 @@
-"""Files that hold secrets and are given to a command: closed to others, or refused."""
+"""What is trusted of the file system: files that hold secrets are closed to others, and paths are nobody else's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from configdb_sync.errors import SettingsError
+
+_MOST_LINKS = 40
 
 
 def is_trusted(found: os.stat_result) -> bool:
@@ -44,3 +46,44 @@ def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str | None =
     """Return the content of a file as ``open_closed`` opens it, ``limit`` bytes at most. Raises ``SettingsError``."""
     with open_closed(path, what, way_out=way_out) as file:
         return file.read(limit)
+
+
+def unsafe_way(path: Path) -> str | None:
+    """Return how another user can say where an absolute path leads, as far as it exists; None if nobody can.
+
+    A link of another user leads to it, or a folder on the way is one in which others may rename what is in it.
+    """
+    here, left, links = Path("/"), [*path.parts[1:]], 0
+    while left:
+        name = left.pop(0)
+        if name == "..":
+            here = here.parent
+            continue
+        if here != Path("/") and _open_to_others(found := here.stat()):
+            mode = stat.S_IMODE(found.st_mode)
+            return f"others can replace what is in {here} (of user {found.st_uid}, mode {mode:04o})"
+        try:
+            found = (here / name).lstat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISLNK(found.st_mode):
+            here = here / name
+            continue
+        links += 1
+        if not is_trusted(found):
+            return f"{here / name} is a link of user {found.st_uid}"
+        if links > _MOST_LINKS:
+            return f"{here / name} is one link too many"
+        target = (here / name).readlink()
+        here = Path("/") if target.is_absolute() else here
+        left = [*target.parts[target.is_absolute() :], *left]
+    return None
+
+
+def _open_to_others(found: os.stat_result) -> bool:
+    """Tell whether another user may rename what is in a folder. In a sticky one only an entry's owner may."""
+    if not is_trusted(found):
+        # The folder's own owner may, which a user must live with, and root need not.
+        return os.geteuid() == 0
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, os.getegid()}
+    return bool((by_group or found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX)

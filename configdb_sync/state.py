@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configdb_sync.closed_files import is_trusted
+from configdb_sync.closed_files import unsafe_way
 from configdb_sync.errors import StateError
 
 SYSTEM_FOLDER = Path("/var/lib/configdb-sync")
-_MOST_LINKS = 40
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,9 @@ def open_state(path: Path) -> State:
     something else in its place: a link of theirs leads to it, or they may rename a folder on the way.
     """
     try:
-        check_way(path)
+        _check_way(path)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_way(path)
+        _check_way(path)
         found = path.stat()
     except OSError as error:
         raise StateError(
@@ -125,45 +124,9 @@ def open_state(path: Path) -> State:
     return State(path)
 
 
-def check_way(path: Path) -> None:
-    """Raise ``StateError`` if another user has a hand in where an absolute path leads, as far as it exists."""
-    way_out = "name another with --state DIR"
-    here, left, links = Path("/"), [*path.parts[1:]], 0
-    while left:
-        name = left.pop(0)
-        if name == "..":
-            here = here.parent
-            continue
-        if here != Path("/") and _open_to_others(found := here.stat()):
-            raise StateError(
-                f"the state folder {path} is unsafe: user {found.st_uid} or others can replace what is in {here}"
-                f" (mode {stat.S_IMODE(found.st_mode):04o})",
-                way_out=way_out,
-            )
-        try:
-            found = (here / name).lstat()
-        except FileNotFoundError:
-            return
-        if not stat.S_ISLNK(found.st_mode):
-            here = here / name
-            continue
-        links += 1
-        if not is_trusted(found) or links > _MOST_LINKS:
-            raise StateError(
-                f"the state folder {path} is unsafe: {here / name} is a link of user {found.st_uid}", way_out=way_out
-            )
-        target = (here / name).readlink()
-        here = Path("/") if target.is_absolute() else here
-        left = [*target.parts[target.is_absolute() :], *left]
-
-
-def _open_to_others(found: os.stat_result) -> bool:
-    """Tell whether another user may rename what is in a folder. In a sticky one only an entry's owner may."""
-    if not is_trusted(found):
-        # Root alone is worth more than the one who owns the folder.
-        return os.geteuid() == 0
-    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, os.getegid()}
-    return bool((by_group or found.st_mode & stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX)
+def _check_way(path: Path) -> None:
+    if why := unsafe_way(path):
+        raise StateError(f"the state folder {path} is unsafe: {why}", way_out="name another with --state DIR")
 
 
 def _secret(path: Path) -> bytes:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.closed_files import read_closed
+from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.state import SYSTEM_FOLDER, locate, open_state
+from configdb_sync.tenants.service import write_usage
 
 
 def test_where_it_is() -> None:
@@ -130,3 +132,19 @@ def test_a_file_of_secrets_is_this_users_or_roots(tmp_path: Path) -> None:
     os.chown(path, OTHER, 0)
     with pytest.raises(SettingsError, match="belongs to"):
         read_closed(path, "the file")
+
+
+@needs_root
+def test_other_files_that_root_goes_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usage log is appended to, and `clouds.yaml` of the working folder says where a password goes."""
+    (tmp_path / "link").symlink_to("elsewhere.log")
+    os.lchown(tmp_path / "link", OTHER, 0)
+    with pytest.raises(SettingsError, match=f"link of user {OTHER}"):
+        write_usage(tmp_path / "link")
+    assert not (tmp_path / "elsewhere.log").exists()
+    (tmp_path / "clouds.yaml").write_text("clouds: {here: {auth: {auth_url: http://127.0.0.1:9}}}")
+    monkeypatch.chdir(tmp_path)
+    assert clouds.read({"OS_CLOUD": "here"}).auth["auth_url"]
+    os.chown(tmp_path / "clouds.yaml", OTHER, 0)
+    with pytest.raises(SettingsError, match=r"clouds\.yaml belongs to another user"):
+        clouds.read({"OS_CLOUD": "here"})

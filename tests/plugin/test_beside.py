@@ -23,7 +23,7 @@ Small = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """Give ``small(version)``: a package with the real scripts and files, a command that says its version, no Python."""
+    """Give ``small(version)``: a package with the real scripts, a command that says its version, and no Python."""
     import build_plugin
 
     lacking = [program for program in build_plugin.PROGRAMS if shutil.which(program) is None]
