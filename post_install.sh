@@ -1,25 +1,13 @@
 # Run by rpm after the files are there. The name below becomes that of the folder, with the version X.Y.
 plugin=/var/www/nailgun/plugins/%{name}
-if [ -L /usr/bin/configdb-sync ] || [ ! -e /usr/bin/configdb-sync ]; then
-    mkdir -p /usr/bin
-    ln -sfn "$plugin/deployment_scripts/configdb-sync" /usr/bin/configdb-sync
-fi
-# A file of settings that holds a login must be its owner's alone from the first moment.
-mkdir -p /etc/configdb-sync /var/log/configdb-sync
-chmod 0700 /etc/configdb-sync /var/log/configdb-sync
-# Compiled code of another version.
-rm -rf /var/cache/configdb-sync
-# The services are off until the settings say otherwise; an upgrade starts those anew that run, and only these.
-mkdir -p /etc/systemd/system /etc/logrotate.d
-for service in configdb tenants; do
-    cp -f "$plugin/services/configdb-sync-$service.service" /etc/systemd/system/
-    chmod 0644 "/etc/systemd/system/configdb-sync-$service.service"
+# A file of settings that holds a login must be its owner's alone from the first moment. Where a folder's parent is open to
+# others, as /var/log is on some systems, another user may have made it, or a link to somewhere else.
+for folder in /etc/configdb-sync /var/log/configdb-sync; do
+    mkdir -p -m 0700 "$folder"
+    if [ "$(stat -c %%u "$folder")" = 0 ] && [ "$(stat -L -c %%u "$folder")" = 0 ]; then
+        chmod 0700 "$folder"
+    else
+        echo "configdb-sync: $folder is another user's and was left as it is; remove it, and install the plugin again"
+    fi
 done
-if [ ! -e /etc/logrotate.d/configdb-sync ]; then
-    cp "$plugin/services/logrotate" /etc/logrotate.d/configdb-sync
-    chmod 0644 /etc/logrotate.d/configdb-sync
-fi
-if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload || :
-    systemctl try-restart configdb-sync-configdb.service configdb-sync-tenants.service || :
-fi
+sh "$plugin/services/claim"

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from configdb_sync.closed_files import unsafe_way
 from configdb_sync.errors import StateError
 
 SYSTEM_FOLDER = Path("/var/lib/configdb-sync")
@@ -98,10 +99,13 @@ def locate(flag: str | None, environ: Mapping[str, str], *, root: bool) -> Path:
 def open_state(path: Path) -> State:
     """Create the folder if it isn't there and return it.
 
-    Raises ``StateError`` if it can't be made, is someone else's, or others may look into it.
+    Raises ``StateError`` if it can't be made, is someone else's, others may look into it, or another user could put
+    something else in its place: a link of theirs leads to it, or they may rename a folder on the way.
     """
     try:
+        _check_way(path)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_way(path)
         found = path.stat()
     except OSError as error:
         raise StateError(
@@ -118,6 +122,11 @@ def open_state(path: Path) -> State:
             way_out=f"chmod 0700 {path}",
         )
     return State(path)
+
+
+def _check_way(path: Path) -> None:
+    if why := unsafe_way(path):
+        raise StateError(f"the state folder {path} is unsafe: {why}", way_out="name another with --state DIR")
 
 
 def _secret(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from typing import IO, Self
 
 from configdb_sync.backup import manifest
 from configdb_sync.backup.manifest import Manifest, Part
+from configdb_sync.closed_files import open_closed
 from configdb_sync.errors import StateError
 
 _CHUNK = 1 << 20
@@ -84,10 +85,14 @@ def unpack(path: Path, folder: Path) -> Manifest:
     """Unpack a backup into a folder and return its manifest.
 
     What lies in the folder then are plain files of the names in ``manifest.PARTS``, each as the manifest says. Raises
-    ``StateError`` for anything else in the archive.
+    ``StateError`` for anything else in the archive, ``SettingsError`` for one that is open to others.
     """
     try:
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:gz", tarinfo=_Plain) as tar:
+        # Whoever may read it has every password in it, and whoever may write it says what the state will be.
+        with (
+            open_closed(path, "the backup") as file,
+            tarfile.open(fileobj=file, mode="r:gz", tarinfo=_Plain) as tar,
+        ):
             members = _members(tar)
             name, first = next(members, (None, None))
             if name != manifest.NAME or first is None:

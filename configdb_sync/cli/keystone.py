@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from pathlib import Path
 
 import click
 
 from configdb_sync.cli.options import Session, settings_options
+from configdb_sync.closed_files import read_closed
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import SettingsError
 
@@ -93,11 +93,7 @@ def _password(path: Path) -> str:
         if str(path) == "-":
             content = sys.stdin.buffer.read(_LONGEST + 1)
         else:
-            state = path.stat()
-            if stat.S_ISREG(state.st_mode) and stat.S_IMODE(state.st_mode) & 0o077:
-                raise SettingsError(f"the password file {path} is open to others", way_out=f"chmod 0600 {path}")
-            with path.open("rb") as file:
-                content = file.read(_LONGEST + 1)
+            content = read_closed(path, "the password file", limit=_LONGEST + 1)
         text = content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise SettingsError(f"the password file {path} can't be read: {error.strerror}") from None

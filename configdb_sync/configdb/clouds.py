@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from configdb_sync import setting_values
+from configdb_sync.closed_files import is_trusted
 from configdb_sync.errors import SettingsError
 
 _NOT_AUTH = frozenset(
@@ -122,6 +123,9 @@ def _file(environ: Mapping[str, str]) -> Path:
         raise SettingsError(
             "OS_CLOUD is set, but there is no clouds.yaml", way_out="name it with OS_CLIENT_CONFIG_FILE"
         )
+    if not is_trusted(found.stat()):
+        # The working folder may be anybody's: who writes the file there says to which Keystone a password goes.
+        raise SettingsError(f"{found} belongs to another user", way_out="name another with OS_CLIENT_CONFIG_FILE")
     return found
 
 

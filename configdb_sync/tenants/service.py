@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import SystemClock, new_run_id
+from configdb_sync.closed_files import unsafe_way
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
@@ -205,9 +206,11 @@ class _OwnersFile(WatchedFileHandler):
 def write_usage(path: Path) -> None:
     """Append a line of JSON for each request to a file of mode 0600; it may be rotated away (T14).
 
-    Raises ``SettingsError`` if it can't be written.
+    Raises ``SettingsError`` if it can't be written, or another user can say where it leads.
     """
     try:
+        if why := unsafe_way(path.absolute()):
+            raise SettingsError(f"the usage log {path} is unsafe: {why}", way_out="choose another folder")
         path.touch(mode=0o600)
         handler = _OwnersFile(path, encoding="ascii", delay=False)
     except OSError as error:

@@ -24,8 +24,12 @@ FILES = (
     *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh"),
     *("requirements.txt", "LICENSE", "README.md", "CHANGELOG.md"),
 )
-# What the hook is made of.
-SUPPORT = ("script/support/plugin_runtime.py", "script/support/elf_versions.py")
+# What the hook is made of; the pin is laid beside it.
+SUPPORT = Path("script/support")
+SUPPORT_FILES = (
+    *("plugin_runtime.py", "elf_versions.py", "pip_folder.py"),
+    *("bill.py", "bill.txt", "natives.json", "licences"),
+)
 IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
 # Those that rpm 4.11 knows, of CentOS 7.
 RPM_FEATURES = {
@@ -39,7 +43,8 @@ NEEDED = (
     *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "repositories/ubuntu/Packages.gz"),
     *("deployment_scripts/upload_data_to_configdb", "deployment_scripts/configdb-sync"),
     *("deployment_scripts/hiera_backend", "deployment_scripts/puppet/configdb/lib/configdb_hiera.rb"),
-    *("configdb_sync/cli/main.py", "vendor/common/click/__init__.py"),
+    *("configdb_sync/cli/main.py", "vendor/common/click/__init__.py", "vendor/common/psycopg/__init__.py"),
+    *("bom.cdx.json", "licences"),
 )
 
 
@@ -47,13 +52,20 @@ class PackageError(Exception):
     """The plugin can't be built, or what was built isn't right."""
 
 
-def stage(destination: Path) -> None:
-    """Copy what belongs in the plugin to ``destination``: no tests, nothing hidden, nothing that tools made."""
+def stage(destination: Path, pin: Path) -> None:
+    """Copy what belongs in the plugin to ``destination``: no tests, nothing hidden, nothing that tools made.
+
+    ``pin``: which Python it takes.
+    """
     for name in FOLDERS:
         shutil.copytree(ROOT / name, destination / name, symlinks=True, ignore=IGNORED)
-    (destination / "script/support").mkdir(parents=True)
-    for name in (*FILES, *SUPPORT):
+    for name in FILES:
         shutil.copy2(ROOT / name, destination / name)
+    support = destination / SUPPORT
+    support.mkdir(parents=True)
+    for name in SUPPORT_FILES:
+        (shutil.copytree if (ROOT / SUPPORT / name).is_dir() else shutil.copy2)(ROOT / SUPPORT / name, support / name)
+    shutil.copy2(pin, support / plugin_runtime.PIN.name)
     for path in (destination, *destination.rglob("*")):
         if not path.is_symlink():
             # As everyone may read it and nobody but its owner write it, whatever this checkout's own modes are.
@@ -76,8 +88,11 @@ def run_fpb(action: str, folder: Path, **environ: str) -> None:
         raise PackageError("\n".join(["fuel-plugin-builder failed:", *said[-25:]]))
 
 
-def build(output: Path) -> Path:
-    """Build and check the RPM; return its path below ``output``. Raises ``PackageError``."""
+def build(output: Path, pin: Path = plugin_runtime.PIN) -> Path:
+    """Build and check the RPM; return its path below ``output``. ``pin``: which Python it takes.
+
+    Raises ``PackageError``.
+    """
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     if lacking:
         raise PackageError(f"{', '.join(lacking)} can't be had here; install rpm, createrepo-c and dpkg-dev")
@@ -85,8 +100,9 @@ def build(output: Path) -> Path:
         # The hook's files too are everyone's to read.
         os.umask(0o022)
         folder = Path(temporary) / "plugin"
-        stage(folder)
+        stage(folder, pin)
         run_fpb("build", folder)
+        tell_size(folder / "runtime")
         found = list(folder.glob("configdb-sync-*.noarch.rpm"))
         if len(found) != 1:
             raise PackageError("fuel-plugin-builder made no RPM")
@@ -95,6 +111,13 @@ def build(output: Path) -> Path:
             raise PackageError("\n".join(["the RPM isn't right:", *faults]))
         output.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy2(found[0], output))
+
+
+def tell_size(runtime: Path) -> None:
+    """Say so if the plugin's Python is bigger than it need be: an archive with its debugging symbols, most often."""
+    size = sum(path.stat().st_size for path in plugin_runtime.files(runtime))
+    if size > plugin_runtime.BIGGEST:
+        print(f"note: its Python takes {size / 1e6:.0f} MB; one of `install_only_stripped` is smaller", file=sys.stderr)
 
 
 def query(rpm: Path, *what: str) -> list[str]:
@@ -152,8 +175,7 @@ def main() -> int:
             run_fpb("check", ROOT)
             print("The plugin's files are valid.")
             return 0
-        if not os.environ.get("CONFIGDB_SYNC_RUNTIME"):
-            raise PackageError(plugin_runtime.HOW)
+        print(plugin_runtime.source(os.environ, plugin_runtime.pinned()))
         run_tests.set_path(peers.obtain(ROOT / ".cache", peers.PACKAGING))
         print(build(arguments.folder.resolve()))
     except (PackageError, OSError) as error:

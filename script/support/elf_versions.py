@@ -1,4 +1,4 @@
-"""Which versions of a system's libraries a native file wants, as the loader sees it. Standard library only. Pure.
+"""Which libraries, and versions of a system's, a native file wants, as the loader sees it. Standard library only. Pure.
 
 Read from the dynamic segment (ELF specification; symbol versions as in the LSB): sections may have been stripped away.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 # What CentOS 7 has, and so the limits of manylinux2014.
 LIMITS = {"GLIBC": (2, 17), "GLIBCXX": (3, 4, 19), "CXXABI": (1, 3, 7), "GCC": (4, 8, 0)}
 
+T = TypeVar("T")
+
 _LOAD, _DYNAMIC = 1, 2
-_STRTAB, _VERNEED, _VERNEEDNUM = 5, 0x6FFFFFFE, 0x6FFFFFFF
+_NEEDED, _STRTAB, _VERNEED, _VERNEEDNUM = 1, 5, 0x6FFFFFFE, 0x6FFFFFFF
 
 
 class NotReadableError(ValueError):
@@ -47,12 +50,12 @@ def is_elf(content: bytes) -> bool:
 
 def wanted(content: bytes) -> tuple[Version, ...]:
     """Return the versions that an ELF file wants, none for a static one. Raises ``NotReadableError``."""
-    if content[4:6] != b"\x02\x01":
-        raise NotReadableError("not of 64 bits, little-endian")
-    try:
-        return tuple(_versions(content))
-    except (struct.error, LookupError, ValueError, OverflowError):
-        raise NotReadableError("its dynamic segment can't be read") from None
+    return _read(content, lambda segment: tuple(segment.versions()))
+
+
+def libraries(content: bytes) -> tuple[str, ...]:
+    """Return the names of the libraries that an ELF file is linked with. Raises ``NotReadableError``."""
+    return _read(content, lambda segment: tuple(map(segment.text, segment.all(_NEEDED))))
 
 
 def too_new(versions: tuple[Version, ...], limits: dict[str, tuple[int, ...]]) -> tuple[Version, ...]:
@@ -64,39 +67,57 @@ def too_new(versions: tuple[Version, ...], limits: dict[str, tuple[int, ...]]) -
     )
 
 
-def _versions(content: bytes) -> Iterator[Version]:
-    offset, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
-    segments = [struct.unpack_from("<II6Q", content, offset + number * size) for number in range(count)]
-    dynamic = [segment for segment in segments if segment[0] == _DYNAMIC]
-    if not dynamic:
-        return
+def _read(content: bytes, wanted: Callable[[_Dynamic], tuple[T, ...]]) -> tuple[T, ...]:
+    if content[4:6] != b"\x02\x01":
+        raise NotReadableError("not of 64 bits, little-endian")
+    try:
+        return wanted(_Dynamic(content))
+    except (struct.error, LookupError, ValueError, OverflowError):
+        raise NotReadableError("its dynamic segment can't be read") from None
 
-    def place(address: int) -> int:
-        for kind, _, start, virtual, _, length, *_ in segments:
+
+class _Dynamic:
+    """A file's dynamic segment; a static file's is empty."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        offset, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
+        self._segments = [struct.unpack_from("<II6Q", content, offset + number * size) for number in range(count)]
+        self._entries = list(self._dynamic())
+
+    def _dynamic(self) -> Iterator[tuple[int, int]]:
+        for kind, _, start, _, _, length, *_ in self._segments:
+            for position in range(start, start + length, 16) if kind == _DYNAMIC else ():
+                tag, value = struct.unpack_from("<QQ", self._content, position)
+                if tag == 0:
+                    return
+                yield tag, value
+
+    def all(self, tag: int) -> list[int]:
+        return [value for found, value in self._entries if found == tag]
+
+    def _place(self, tag: int) -> int:
+        address = self.all(tag)[0]
+        for kind, _, start, virtual, _, length, *_ in self._segments:
             if kind == _LOAD and virtual <= address < virtual + length:
                 return int(address - virtual + start)
         raise ValueError
 
-    def text(start: int) -> str:
-        return content[start : content.index(b"\0", start)].decode("ascii")
+    def text(self, offset: int) -> str:
+        start = self._place(_STRTAB) + offset
+        return self._content[start : self._content.index(b"\0", start)].decode("ascii")
 
-    _, _, start, _, _, length, *_ = dynamic[0]
-    tags: dict[int, int] = {}
-    for position in range(start, start + length, 16):
-        tag, value = struct.unpack_from("<QQ", content, position)
-        if tag == 0:
-            break
-        tags[tag] = value
-    if _VERNEED not in tags:
-        return
-    strings, entry = place(tags[_STRTAB]), place(tags[_VERNEED])
-    for _ in range(tags[_VERNEEDNUM]):
-        _, number, file, first, following = struct.unpack_from("<HHIII", content, entry)
-        detail = entry + first
-        for _ in range(number):
-            _, _, _, name, step = struct.unpack_from("<IHHII", content, detail)
-            yield Version(text(strings + file), text(strings + name))
-            detail += step
-        if following == 0:
+    def versions(self) -> Iterator[Version]:
+        if not self.all(_VERNEED):
             return
-        entry += following
+        entry = self._place(_VERNEED)
+        for _ in range(self.all(_VERNEEDNUM)[0]):
+            _, number, file, first, following = struct.unpack_from("<HHIII", self._content, entry)
+            detail = entry + first
+            for _ in range(number):
+                _, _, _, name, step = struct.unpack_from("<IHHII", self._content, detail)
+                yield Version(self.text(file), self.text(name))
+                detail += step
+            if following == 0:
+                return
+            entry += following

@@ -8,11 +8,12 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import pip_folder
 
 PINS = Path(__file__).with_name("fpb.txt")
 # Debian has createrepo_c alone. CentOS 7's rpm must be able to read the package, and nothing may change its files:
@@ -28,26 +29,6 @@ COMMANDS = {
         *("--define", "__find_requires %{nil}"),
     ),
 }
-
-
-class FpbError(Exception):
-    """The builder can't be had; the text says what to do."""
-
-
-def obtain(cache: Path) -> Path:
-    """Return the folder that has the builder and what it needs, fetched if it isn't there."""
-    folder = cache / "fpb"
-    stamp = folder / "stamp"
-    if not stamp.exists() or stamp.read_text() != PINS.read_text():
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [sys.executable, "-m", "pip", "install", "-qq", "--require-hashes", "--no-deps"]
-        command += ["--no-build-isolation", f"--target={folder}", f"--requirement={PINS}"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            said = (done.stderr.strip() or "no reason given").splitlines()[-1]
-            raise FpbError(f"pip can't install fuel-plugin-builder: {said}")
-        stamp.write_text(PINS.read_text())
-    return folder
 
 
 def wrap_commands(folder: Path) -> Path:
@@ -102,8 +83,8 @@ def supply_lists() -> None:
 def main() -> None:
     cache = Path(os.environ.get("CONFIGDB_SYNC_CACHE", Path(__file__).resolve().parents[2] / ".cache"))
     try:
-        folder = obtain(cache)
-    except FpbError as error:
+        folder = pip_folder.obtain(PINS, cache / "fpb", "--no-build-isolation")
+    except pip_folder.PipError as error:
         sys.exit(f"fpb: {error}")
     os.environ["PATH"] = f"{wrap_commands(cache / 'fpb-bin')}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     sys.path.append(str(folder))

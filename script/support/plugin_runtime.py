@@ -1,54 +1,90 @@
 """Lays a portable Python (``runtime/``) and the libraries (``vendor/``) into the plugin. Standard library and pip.
 
-A Fuel Master has Python 2.7 and may have no internet: what the task needs is in the plugin. ``CONFIGDB_SYNC_RUNTIME``
-names the archive of a portable CPython, ``none`` means that the master has a Python of its own. The libraries are
-those of ``requirements.txt``, checked against its hashes, built for CentOS 7 (manylinux2014), for several Pythons.
+A Fuel Master has Python 2.7 and may have no internet: what the task needs is in the plugin. The Python is the one that
+``cpython.json`` pins; ``CONFIGDB_SYNC_RUNTIME`` names the archive of another, ``none`` means that the master has its
+own. The libraries are those of ``requirements.txt``, checked against its hashes, built for CentOS 7 (manylinux2014),
+for several Pythons. ``bom.cdx.json`` lists all of it, ``licences/`` has the texts.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import bill
 import elf_versions
+import pip_folder
 
 ROOT = Path(__file__).resolve().parents[2]
+PIN = Path(__file__).with_name("cpython.json")
 PYTHONS = "3.11 3.12 3.13"
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64")
 # Of a portable CPython, what a service never needs.
 LEFT_OUT = re.compile(
-    r"/__pycache__(/|$)|^(include|share)(/|$)|\.a$|/(tcl|tk|itcl|thread)\d[^/]*/|/lib(tcl|tk)[^/]*$|"
-    r"^lib/python3\.\d+/(test|tests|idlelib|turtledemo|tkinter|ensurepip|lib2to3|site-packages|config-3[^/]*)(/|$)|"
-    r"^bin/(?!python3)"
+    r"/__pycache__(/|$)|^(include|share)(/|$)|\.a$|^bin/(?!python3(\.\d+)?$)|"
+    r"^lib/python3\.\d+/(test|tests|idlelib|turtledemo|turtle\.py|tkinter|ensurepip|lib2to3|pydoc_data|site-packages|"
+    r"config-3[^/]*)(/|$)|"
+    # Modules of Tcl, of C's own tests, and of databases under licences that ask for more than a notice.
+    r"^lib/python3\.\d+/lib-dynload/(_tkinter|_dbm|_gdbm|_(ctypes_)?test\w*|_?xx\w+)\."
 )
+BIGGEST = 45_000_000
+"""Of a runtime, as it lies on the master."""
 # A build tool that nothing uses while the product runs, though pbr names it.
 NOT_TAKEN = frozenset({"setuptools"})
-HOW = """\
-where the plugin's Python comes from isn't said. Set CONFIGDB_SYNC_RUNTIME to one of:
-  a file     the path of a portable CPython: `cpython-3.*-x86_64-unknown-linux-gnu-install_only.tar.gz` from
-             https://github.com/astral-sh/python-build-standalone/releases
-  an address of such a file; CONFIGDB_SYNC_RUNTIME_SHA256 is then its sha256 from SHA256SUMS there
-  none       the plugin has no Python; the master must have 3.11 or later"""
 
 
 class BuildError(Exception):
     """The plugin can't be made complete; the text says what to do."""
 
 
-def lay(top: Path, environ: Mapping[str, str], cache: Path) -> None:
-    """Make ``runtime/`` and ``vendor/`` below ``top`` anew. Raises ``BuildError``."""
-    archive = obtain(environ, cache)
+@dataclass(frozen=True)
+class Pin:
+    """The portable CPython that a build takes unless it is told another."""
+
+    version: str
+    url: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """The archive's name."""
+        return urllib.parse.unquote(self.url.rpartition("/")[2])
+
+
+def pinned(path: Path = PIN) -> Pin:
+    """Return the pin of a file."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Pin(content["version"], content["url"], content["sha256"])
+
+
+def source(environ: Mapping[str, str], pin: Pin) -> str:
+    """Say which Python a build takes."""
+    named = environ.get("CONFIGDB_SYNC_RUNTIME", "")
+    if named == "none":
+        return "no Python in the plugin: the master must have one (CONFIGDB_SYNC_RUNTIME=none)"
+    return f"Python: {named} (CONFIGDB_SYNC_RUNTIME)" if named else f"Python: {pin.file}, the pinned one"
+
+
+def lay(top: Path, environ: Mapping[str, str], cache: Path, pin: Pin) -> None:
+    """Make ``runtime/``, ``vendor/``, ``licences/`` and the bill of materials below ``top`` anew.
+
+    Raises ``BuildError``.
+    """
+    archive = obtain(environ, cache, pin)
     glibc = _glibc(environ)
-    for name in ("runtime", "vendor"):
+    for name in ("runtime", "vendor", bill.TEXTS):
         shutil.rmtree(top / name, ignore_errors=True)
     pythons = environ.get("CONFIGDB_SYNC_PYTHONS", PYTHONS).split()
     if archive is not None:
@@ -59,14 +95,37 @@ def lay(top: Path, environ: Mapping[str, str], cache: Path) -> None:
     for version in pythons:
         libraries(top, version, cache)
     check(top / "vendor", elf_versions.LIMITS)
+    try:
+        bill.write(top, pip_folder.obtain(bill.PINS, cache / "bill"))
+    except (bill.BillError, pip_folder.PipError) as error:
+        raise BuildError(str(error)) from None
 
 
-def obtain(environ: Mapping[str, str], cache: Path) -> Path | None:
-    """Return the archive that the environment names, fetched if it is an address, None for ``none``."""
+def clean(top: Path) -> None:
+    """Remove compiled code below ``top``, hidden folders aside: the builder takes along all that isn't hidden."""
+    for folder in top.iterdir():
+        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith("."):
+            for path in [folder, *folder.rglob("__pycache__")]:
+                if path.name == "__pycache__":
+                    shutil.rmtree(path)
+
+
+def obtain(environ: Mapping[str, str], cache: Path, pin: Pin) -> Path | None:
+    """Return the archive that the environment names or the pinned one, fetched if it is an address; None for ``none``.
+
+    Raises ``BuildError``.
+    """
     named = environ.get("CONFIGDB_SYNC_RUNTIME", "")
     wanted = environ.get("CONFIGDB_SYNC_RUNTIME_SHA256", "").lower()
     if not named:
-        raise BuildError(HOW)
+        try:
+            return _fetched(pin.url, pin.sha256, cache)
+        except BuildError as error:
+            raise BuildError(
+                f"the pinned Python can't be had: {error}. Fetch the file elsewhere and set"
+                f" CONFIGDB_SYNC_RUNTIME=/path/to/{pin.file}, or set CONFIGDB_SYNC_RUNTIME=none: the master must have a"
+                " Python 3.11, 3.12 or 3.13 then"
+            ) from None
     if named == "none":
         return None
     if named.startswith(("https://", "http://")):
@@ -76,8 +135,10 @@ def obtain(environ: Mapping[str, str], cache: Path) -> Path | None:
     path = Path(named).absolute()
     if not path.is_file():
         raise BuildError(f"CONFIGDB_SYNC_RUNTIME: there is no file {path}")
+    # The pinned file, fetched by other means, is known by its name.
+    wanted = wanted or (pin.sha256 if path.name == pin.file else "")
     if wanted and _sha256(path) != wanted:
-        raise BuildError(f"{path} doesn't have the sha256 of CONFIGDB_SYNC_RUNTIME_SHA256")
+        raise BuildError(f"{path} doesn't have the sha256 that it must have, {wanted}")
     return path
 
 
@@ -98,9 +159,41 @@ def unpack(archive: Path, runtime: Path) -> str:
     versions = [match[1] for match in found if match]
     if len(versions) != 1 or not os.access(new / "bin/python3", os.X_OK):
         raise BuildError(f"{archive.name} holds no bin/python3 with one lib/python3.x below its top folder")
+    _thin(new)
     (new / f"lib/python{versions[0]}/site-packages").mkdir(exist_ok=True)
     new.rename(runtime)
     return versions[0]
+
+
+def _thin(runtime: Path) -> None:
+    """Leave in ``lib`` the modules, and the libraries that a program or a module is linked with."""
+    library = runtime / "lib"
+    wanted: set[str] = set()
+    new = {name for path in files(runtime) if path.parent != library for name in linked(path)}
+    while new:
+        wanted |= new
+        named = [library / name for name in new if (library / name).is_file()]
+        new = {name for path in named for name in (path.resolve().name, *linked(path))} - wanted
+    for path in library.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            if not re.fullmatch(r"python3\.\d+", path.name):
+                shutil.rmtree(path)
+        elif path.name not in wanted:
+            path.unlink()
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, no links."""
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+
+
+def linked(path: Path) -> tuple[str, ...]:
+    """Return the names of the libraries that a file is linked with; none if it isn't native. Raises ``BuildError``."""
+    content = path.read_bytes()
+    try:
+        return elf_versions.libraries(content) if elf_versions.is_elf(content) else ()
+    except elf_versions.NotReadableError as error:
+        raise BuildError(f"{path.name}: {error}") from None
 
 
 def libraries(top: Path, version: str, cache: Path) -> None:
@@ -133,9 +226,7 @@ def libraries(top: Path, version: str, cache: Path) -> None:
 
 def check(folder: Path, limits: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ``BuildError`` if a native file below ``folder`` wants more of the system than ``limits``."""
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.is_symlink():
-            continue
+    for path in files(folder):
         content = path.read_bytes()
         if not elf_versions.is_elf(content):
             continue
@@ -170,10 +261,10 @@ def _fetched(address: str, wanted: str, cache: Path) -> Path:
         with urllib.request.urlopen(address, timeout=60) as answer, new.open("wb") as file:
             shutil.copyfileobj(answer, file)
     except OSError as error:
-        raise BuildError(f"{address} can't be fetched: {error}; name a file instead") from None
+        raise BuildError(f"{address} can't be fetched: {error}") from None
     if _sha256(new) != wanted:
         new.unlink()
-        raise BuildError(f"what {address} gives doesn't have the sha256 of CONFIGDB_SYNC_RUNTIME_SHA256")
+        raise BuildError(f"what {address} gives doesn't have the sha256 that it must have, {wanted}")
     new.rename(kept)
     return kept
 
@@ -235,7 +326,10 @@ def sizes(top: Path, names: Iterable[str]) -> str:
 def main() -> int:
     cache = Path(os.environ.get("CONFIGDB_SYNC_CACHE", ROOT / ".cache"))
     try:
-        lay(ROOT, os.environ, cache)
+        pin = pinned()
+        print(source(os.environ, pin))
+        lay(ROOT, os.environ, cache, pin)
+        clean(ROOT)
     except (BuildError, OSError) as error:
         print(f"pre_build_hook: {error}", file=sys.stderr)
         return 1

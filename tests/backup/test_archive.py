@@ -36,6 +36,7 @@ def archived(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
         for info, content in members:
             info.size = len(content) if info.isreg() else 0
             tar.addfile(info, io.BytesIO(content))
+    path.chmod(0o600)
     return path
 
 
@@ -102,6 +103,18 @@ HOSTILE: dict[str, list[tuple[tarfile.TarInfo, bytes]]] = {
 }
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
+def test_a_backup_that_others_can_read_or_write_is_refused(mode: int, tmp_path: Path, product: Product) -> None:
+    path = archived(tmp_path / "a.tgz", [file(*MANIFEST), file("mask.key")])
+    path.chmod(mode)
+    done = product("restore", path)
+    assert done.code == Exit.USAGE
+    assert f"chmod 0600 {path}" in done.err
+    assert list(product.state.iterdir()) == []
+    path.chmod(0o600)
+    assert product("restore", path).code == Exit.OK
+
+
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_is_no_backup_is_refused_whole(what: str, tmp_path: Path, product: Product) -> None:
     path = archived(tmp_path / "a.tgz", HOSTILE[what])
@@ -120,6 +133,7 @@ def test_headers_of_headers_are_not_even_read(kind: bytes, tmp_path: Path, produ
     info.size = 0  # each one is a step deeper
     (tmp_path / "deep.tgz").write_bytes(gzip.compress(info.tobuf() * 3000 + bytes(1024)))
     for name in ("large.tgz", "deep.tgz"):
+        (tmp_path / name).chmod(0o600)
         done = product("restore", tmp_path / name)
         assert (done.code, "no whole backup" in done.err, "Traceback" in done.err) == (Exit.USAGE, True, False)
     assert list(product.state.iterdir()) == []
@@ -143,6 +157,8 @@ def test_the_good_one_beside_them_is_taken(tmp_path: Path, product: Product) -> 
 )
 def test_a_file_that_is_none(make: Callable[[Path], Any], words: str, tmp_path: Path, product: Product) -> None:
     make(tmp_path / "a.tgz")
+    if (tmp_path / "a.tgz").is_file():
+        (tmp_path / "a.tgz").chmod(0o600)
     done = product("restore", tmp_path / "a.tgz")
     assert done.code == Exit.USAGE
     assert words in done.err

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import http.server
+import json
 import os
 import platform
 import shutil
@@ -32,19 +35,19 @@ Nailguns = Callable[[Nailgun], "contextlib.AbstractContextManager[None]"]
 ROOT = Path(__file__).resolve().parents[2]
 SUPPORT = ROOT / "script/support"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-# As the hook leaves them out, here for the archive's size, and what is only this machine's.
-_LEFT_OUT = {
-    "test",
-    "tests",
-    "idlelib",
-    "tkinter",
-    "turtledemo",
-    "ensurepip",
-    "lib2to3",
-    "site-packages",
-    "__pycache__",
-}
-_LEFT_OUT |= {"dist-packages", "pydoc_data"}
+# For the archive's size, and what is only this machine's.
+_LEFT_OUT = {"test", "tests", "lib2to3", "site-packages", "dist-packages", "__pycache__"}
+# What a real one has beside, as far as a build must know it: here without content.
+_BESIDE = (
+    *("bin/pip3", "bin/python3-config", "include/python3/Python.h", "share/man/man1/python3.1"),
+    *("lib/libtcl9.0.so", "lib/libtcl9tk9.0.so", "lib/tcl9.0/init.tcl", "lib/tk9.0/tk.tcl", "lib/itcl4.3.5/itcl.tcl"),
+    *(
+        "lib/thread3.0.4/libthread.so",
+        "lib/pkgconfig/python3.pc",
+        "lib/libpython3.so",
+        f"lib/libpython{VERSION}t.so.1.0",
+    ),
+)
 
 if str(SUPPORT) not in sys.path:
     sys.path.append(str(SUPPORT))
@@ -59,6 +62,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         tar.add(Path(sys.executable).resolve(), f"python/bin/python{VERSION}")
         tar.add(library, f"python/lib/python{VERSION}", filter=_wanted)
+        for name in _BESIDE:
+            tar.addfile(tarfile.TarInfo(f"python/{name}"))
         if shared:
             folder = Path(sysconfig.get_config_var("LIBDIR"))
             tar.add((folder / shared).resolve(), f"python/lib/{shared}")
@@ -82,9 +87,38 @@ def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if name in _LEFT_OUT or name.startswith("config-") or name.endswith(".a") else member
 
 
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Serve a folder; yield its address, and the list of what was asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(folder))  # type: ignore[arg-type]
+
+        def log_message(self, *_: object) -> None:
+            asked.append(self.path)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as here:
+        thread = threading.Thread(target=here.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{here.server_port}", asked
+        finally:
+            here.shutdown()
+            thread.join()
+
+
+def pin(path: Path, url: str, archive: Path) -> Path:
+    """Write a pin for an archive that is served somewhere."""
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    path.write_text(json.dumps({"version": VERSION, "url": f"{url}/{archive.name}", "sha256": digest}))
+    return path
+
+
 @pytest.fixture(scope="session")
 def rpm(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plugin, built by ``script/plugin``'s own code with that Python."""
+    """The plugin, built by ``script/plugin``'s own code with that Python, pinned and fetched."""
     import build_plugin
 
     lacking = [program for program in build_plugin.PROGRAMS if shutil.which(program) is None]
@@ -92,12 +126,15 @@ def rpm(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"{lacking[0]} is not installed here")
     glibc = platform.libc_ver()[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONFIGDB_SYNC_RUNTIME", str(archive))
+        for name in [name for name in os.environ if name.startswith("CONFIGDB_SYNC_RUNTIME")]:
+            patch.delenv(name)
         patch.setenv("CONFIGDB_SYNC_RUNTIME_GLIBC", glibc)
         patch.setenv("CONFIGDB_SYNC_PYTHONS", VERSION)
         for name in [name for name in os.environ if name.startswith("PIP_")]:
             patch.delenv(name)
-        return build_plugin.build(tmp_path_factory.mktemp("rpm"))
+        folder = tmp_path_factory.mktemp("rpm")
+        with served(archive.parent) as (url, _):
+            return build_plugin.build(folder, pin(folder / "pin.json", url, archive))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 LIMIT_S = 600
 COMMANDS = (
     *("sh", "env", "id", "dirname", "readlink", "mkdir", "ln", "cp", "rm", "chmod", "ls", "cat", "test", "true"),
-    *("flock", "setpriv"),
+    *("flock", "setpriv", "stat", "timeout", "basename", "grep", "sort", "tail"),
 )
 MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
 ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}

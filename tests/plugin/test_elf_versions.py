@@ -35,6 +35,11 @@ def test_as_readelf_says(path: Path) -> None:
         elif found := re.search(r"Name: (\S+)", line):
             expected.add((library, found[1]))
     assert {(one.library, one.name) for one in elf_versions.wanted(path.read_bytes())} == expected
+    command = ["readelf", "--dynamic", "--wide", str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env={"LC_ALL": "C"}).stdout
+    libraries = re.findall(r"\(NEEDED\).*\[(.+)\]", said)
+    assert list(elf_versions.libraries(path.read_bytes())) == libraries
+    assert "libc.so.6" in libraries
 
 
 def test_what_is_too_new() -> None:
@@ -51,6 +56,8 @@ def test_anything_is_read_or_refused(tail: bytes, place: int, change: bytes) -> 
     for content in (head + tail, _changed(place, change)):
         with contextlib.suppress(elf_versions.NotReadableError):
             assert isinstance(elf_versions.wanted(content), tuple)
+        with contextlib.suppress(elf_versions.NotReadableError):
+            assert isinstance(elf_versions.libraries(content), tuple)
 
 
 def _changed(place: int, change: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -36,10 +38,10 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     assert top == {
         *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "deployment_scripts", "repositories"),
         *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh", "services", "configdb_sync"),
-        *("runtime", "vendor", "docs", "script"),
+        *("runtime", "vendor", "docs", "script", "licences", "bom.cdx.json"),
         *("LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "checksums.sha1"),
     }
-    bad = ("__pycache__", "/tests/", ".git/", ".pyc", ".egg-info")
+    bad = ("__pycache__", "/tests/", ".git/", ".pyc", ".egg-info", "libtcl", "/tkinter/", "/idlelib/", "/include/")
     assert [name for name in inside if any(part in f"/{name}/" for part in bad)] == []
     assert {f"vendor/cp{VERSION.replace('.', '')}", "runtime/bin/python3", "vendor/common/requests"} <= inside
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "configdb_sync").rglob("*.py")}
@@ -50,7 +52,8 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     assert {"deployment_scripts/hiera_backend"} | backend <= inside
     text = subprocess.run(["rpm", "-qp", "--scripts", rpm], capture_output=True, text=True, check=True).stdout
     assert f"plugin=/{FOLDER}\n" in text
-    assert "%" not in text
+    assert "%{" not in text
+    assert "%%" not in text
 
 
 def test_a_masters_old_rpm_can_read_it(rpm: Path) -> None:
@@ -58,6 +61,36 @@ def test_a_masters_old_rpm_can_read_it(rpm: Path) -> None:
 
     assert list(build_plugin.faults_of(rpm)) == []
     assert [one for one in build_plugin.features(["rpmlib(PayloadIsZstd) <= 5.4.18-1"]) if "Zstd" in one]
+
+
+def test_all_that_is_bundled_is_listed_with_version_and_licence(master: Jail) -> None:
+    """F2: the bill is one that CycloneDX's own library reads, and each thing in it has its licence's text."""
+    import bill
+    import pip_folder
+
+    top = master.root / FOLDER
+    sys.path.append(str(pip_folder.obtain(bill.PINS, ROOT / ".cache/bill")))
+    from cyclonedx.model.bom import Bom
+
+    text = json.loads((top / "bom.cdx.json").read_text())
+    found = {one.name: one for one in Bom.from_json(text).components}
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
+    laid = {re.split(r"-\d", path.name)[0].replace("_", "-").lower() for path in top.glob("vendor/*/*.dist-info")}
+    assert laid <= found.keys()
+    assert locked - found.keys() <= {"setuptools", "legacy-cgi"}
+    assert found["CPython"].version == platform.python_version()
+    assert {"OpenSSL", "libpq", "MIT Kerberos", "LibYAML"} <= found.keys()
+    assert [name for name, one in found.items() if not one.licenses or not (one.version or name == "LibYAML")] == []
+    assert len(list((top / "licences").iterdir())) == len(text["components"])
+    assert [
+        path for path in (top / "licences").iterdir() if not any(each.stat().st_size for each in path.iterdir())
+    ] == []
+
+
+def test_the_driver_of_postgresql_is_in_it(master: Jail) -> None:
+    """Two masters need one database (Limits in docs/plugin.md), and a master has no internet."""
+    done = master.run("configdb-sync runs --database postgresql+psycopg://nobody@127.0.0.1:9/none")
+    assert "Connection refused" in done.stderr, done.stderr
 
 
 def test_there_is_no_python_in_the_root_but_the_plugins(master: Jail) -> None:
@@ -161,8 +194,10 @@ def test_what_is_withheld_as_unsafe_is_let_through_by_a_word_on_the_master(maste
 def test_the_builder_by_itself_builds_it_too(tmp_path: Path) -> None:
     """`fpb --build .` in the project's own folder: everything that isn't hidden goes in, tests too."""
     folder = tmp_path / "project"
-    hidden = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "dist", "build", "runtime", "vendor")
+    hidden = shutil.ignore_patterns(".*", "*.egg-info", "dist", "build", "runtime", "vendor")
     shutil.copytree(ROOT, folder, symlinks=True, ignore=hidden)
+    (folder / "configdb_sync/__pycache__").mkdir(exist_ok=True)
+    (folder / "configdb_sync/__pycache__/x.pyc").touch()
     (folder / "repositories/ubuntu").mkdir(parents=True, exist_ok=True)
     mine = {"PYTHON": sys.executable, "CONFIGDB_SYNC_RUNTIME": "none", "CONFIGDB_SYNC_PYTHONS": VERSION}
     command = [sys.executable, str(ROOT / "script/support/fpb.py"), "--build", "."]
@@ -172,6 +207,7 @@ def test_the_builder_by_itself_builds_it_too(tmp_path: Path) -> None:
     listed = subprocess.run(["rpm", "-qpl", rpm], capture_output=True, text=True, check=True).stdout
     for name in ("tests/plugin/test_package.py", "vendor/common/click/__init__.py", "deployment_scripts/configdb-sync"):
         assert f"/{FOLDER}/{name}\n" in listed
+    assert "__pycache__" not in listed
 
 
 def test_a_wrong_setting_is_named_with_its_place(master: Jail) -> None:

@@ -141,7 +141,10 @@ def cloud(master: Jail, keystone: peer.Keystone, region: str) -> Iterator[Cloud]
 def test_a_configdb_that_keystones_catalog_tells_of(
     master: Jail, bus: Bus, nailguns: Nailguns, keystone: peer.Keystone, tmp_path: Path
 ) -> None:
-    """The user is in the environment's settings, the password in a file on the master alone."""
+    """F2: the package as it is built, in an empty root, with every peer asking who it is, through all three stages.
+
+    The user is in the environment's settings, the password in a file on the master alone.
+    """
     trees = trees_of(make_trees(tmp_path / "t", "1", "2", "3"))
     nailgun = make_small(ENVIRONMENT).all_are("deploying")
     nailgun.takes = keystone.valid
@@ -158,6 +161,9 @@ def test_a_configdb_that_keystones_catalog_tells_of(
         own.password("CANARY-task")
         assert "CANARY" not in done.stdout + done.stderr + deploy(master)
         override_reaches_its_node(master, trees)
+        asked = {path: token for path, token in nailgun.seen if not path.endswith("/version")}
+        assert asked
+        assert all(asked.values())
 
 
 @dataclass(frozen=True)
