@@ -37,7 +37,7 @@ from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
-from configdb_sync.sync.recall import changed_by_others, doubted, recall
+from configdb_sync.sync.recall import changed_by_others, doubted, recall, written_over
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
@@ -151,7 +151,7 @@ class Examiner:
                 subject = Subject(name, path, read.files.get(path), document, own.get(name), strange, identity)
                 if not agreed:
                     subject = replace(subject, record=recall(own.get(name), subject, stored))
-                subject = doubted(subject, stored, restored=restored)
+                subject = written_over(doubted(subject, stored, restored=restored))
                 work = self._one(subject, stored, plan)
             except ProductError as error:
                 self.health.failed(error)

@@ -40,6 +40,14 @@ def doubted(subject: Subject, stored: StoredNode, *, restored: bool) -> Subject:
     return replace(subject, record=replace(record, unsettled=tuple(keys)))
 
 
+def written_over(subject: Subject) -> Subject:
+    """Return the subject, whose file is the node's if we made it and the node wrote it since (U23)."""
+    record, file = subject.record, subject.file
+    if record is None or not record.created or (file is not None and file.sha256 in record.files):
+        return subject
+    return replace(subject, record=replace(record, created=False))
+
+
 def changed_by_others(stored: str, meant: str, record: Record) -> bool:
     """Tell by its digest whether the stored document is neither what we sent last nor what we are to send."""
     return bool(record.values) and stored not in {record.values, meant, EMPTY_DIGEST}
