@@ -27,7 +27,6 @@ from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import changes
-from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.identity import Identity
@@ -37,7 +36,7 @@ from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
-from configdb_sync.sync.recall import changed_by_others, doubted, recall, written_over
+from configdb_sync.sync.recall import NodeRecords, changed_by_others
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
@@ -132,11 +131,9 @@ class Examiner:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         identity = Identity(layout, values, functools.partial(self.who.told, layout))
-        own = self.records.of_node(read.identity)
-        agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
-        unknown = not own and not stored.records()
-        strange = unknown and stored.has_values
-        restored = any(record.restored for record in own.values())
+        own, elsewhere = self.records.of_node(read.identity), self.records.left_elsewhere(read.identity)
+        records = NodeRecords(own, elsewhere, stored)
+        strange = records.unknown and stored.has_values
         documents = []
         for name, path in self._paths(read, mapped).items():
             try:
@@ -148,18 +145,16 @@ class Examiner:
                     plan.leave(name, path, stored)
                     continue
                 document = base.get(path) or self._document(read, path)
-                subject = Subject(name, path, read.files.get(path), document, own.get(name), strange, identity)
-                if not agreed:
-                    subject = replace(subject, record=recall(own.get(name), subject, stored))
-                subject = written_over(doubted(subject, stored, restored=restored))
-                work = self._one(subject, stored, plan)
+                subject = Subject(name, path, read.files.get(path), document, None, strange, identity)
+                work = self._one(records.told(subject), stored, plan)
             except ProductError as error:
                 self.health.failed(error)
                 plan.problems.append(error.located(node=read.identity, file=path, data_source=name))
             else:
                 self.health.worked()
                 documents.append(work)
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, unknown and not strange, files)
+        fresh = records.unknown and not strange
+        return NodeWork(plan.build(), stored, tuple(documents), wanted, own, frozenset(elsewhere), fresh, files)
 
     def _paths(self, _read: NodeRead, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""

@@ -340,13 +340,13 @@ def _edited(
     action = draw.choice((_restyled, _commented, _reordered, _appended))
     seed = draw.random()
     after = [action(random.Random(seed), layout, kept) for layout in before if layout is not None]
-    texts = [None if layout is None else layout.text().encode() for layout in after]
-    if None in texts or isinstance(outcome(reader, texts[0]), DocumentError):
+    texts = [layout.text().encode() for layout in after if layout is not None]
+    if len(texts) < 2:
         return own, raw
+    read = [found.values for text in texts if not isinstance(found := outcome(reader, text), DocumentError)]
     changed = {key: value for key, value in reader.read(raw).values.items() if key in kept}
-    wanted = {**reader.read(texts[0]).values, **changed}
-    found = outcome(reader, texts[1])
-    return tuple(texts) if not isinstance(found, DocumentError) and same(dict(found.values), wanted) else (own, raw)
+    fits = len(read) > 1 and same(dict(read[1]), {**read[0], **changed})
+    return (texts[0], texts[1]) if fits else (own, raw)
 
 
 def _untouched(layout: Layout, kept: Mapping[str, Kept]) -> list[int]:
