@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -34,6 +33,7 @@ from configdb_sync.configdb.merge import effective
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import same
 from tests.support.product import Product, make_product
+from tests.sync.editing import commented, reordered, restyled
 
 ENV, OTHER = 5, 6
 SOURCES = ("globals", "override/common")
@@ -50,32 +50,6 @@ class Own:
     @property
     def values(self) -> dict[str, Any]:
         return {} if self.text is None else dict(Reader().read(self.text.encode()).values)
-
-
-Edit = Callable[[str], str]
-"""What a node does to the text of a file, around what we wrote in it."""
-
-
-def reordered(text: str) -> str:
-    """Return the blocks of a file in the opposite order of their keys; comments stay below the block before them."""
-    head, *blocks = re.split(r"(?m)^(?=[a-z]+:)", text)
-    return head + "".join(sorted(blocks, reverse=True))
-
-
-def commented(text: str) -> str:
-    """Return a file with comments around its blocks."""
-    return re.sub(r"(?m)^(flat|other|added):", r"# about \1\n\1:", text) + "# the end\n"
-
-
-def restyled(number: int, step: int, *, first: bool) -> Edit:
-    """Return what writes the block ``other`` anew, indented by ``step`` columns."""
-
-    def edit(text: str) -> str:
-        block = f"other:\n{' ' * step}s: {number}\n"
-        rest = re.sub(r"(?m)^other:\n( +.*\n)+", "", text)
-        return block + rest if first else rest + block
-
-    return edit
 
 
 class Trust(RuleBasedStateMachine):
@@ -153,7 +127,7 @@ class Trust(RuleBasedStateMachine):
             self.whole_run()
             self.node_moves_to_another_environment(node, edits=False, back=False)
 
-    def restyle(self, step: int, *, first: bool) -> Edit:
+    def restyle(self, step: int, *, first: bool) -> Callable[[str], str]:
         return restyled(next(self.numbers), step, first=first)
 
     @rule(
@@ -164,7 +138,7 @@ class Trust(RuleBasedStateMachine):
     def node_edits_a_file(self, node: str, source: str, edit: Any) -> None:
         self.node_edits_around(node, source, self.restyle(edit[0], first=edit[1]) if isinstance(edit, tuple) else edit)
 
-    def node_edits_around(self, node: str, source: str, edit: Edit) -> None:
+    def node_edits_around(self, node: str, source: str, edit: Callable[[str], str]) -> None:
         path, own = self.path(node, source), self.own[node, source]
         if path.exists() and edit(path.read_text()) != path.read_text():
             whole = own.text is not None
