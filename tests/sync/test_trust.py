@@ -373,8 +373,8 @@ class Trust(RuleBasedStateMachine):
 
 TestTrust = Trust.TestCase
 TestTrust.settings = settings(
-    max_examples=15,
-    stateful_step_count=12,
+    max_examples=5,
+    stateful_step_count=10,
     deadline=None,
     report_multiple_bugs=False,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
