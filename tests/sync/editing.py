@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+EMPTY = "--- {}\n"
+"""A file without keys, as we write it: there is nothing around which one could edit."""
+
 
 def reordered(text: str) -> str:
     """Return the blocks of a file in the opposite order of their keys; comments stay below the block before them."""
@@ -22,7 +25,7 @@ def restyled(number: int, step: int, *, first: bool) -> Callable[[str], str]:
 
     def edit(text: str) -> str:
         block = f"other:\n{' ' * step}s: {number}\n"
-        rest = re.sub(r"(?m)^other:\n( +.*\n)+", "", text)
+        rest = re.sub(r"(?m)^other:.*\n( +.*\n)*", "", text)
         head = "---\n" if rest.startswith("---\n") else ""
         return head + block + rest.removeprefix(head) if first else rest + block
 

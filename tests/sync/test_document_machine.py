@@ -29,7 +29,7 @@ from configdb_sync.sync.recall import NodeRecords
 from configdb_sync.sync.records import Record, decode, encode
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, Subject
-from tests.sync.editing import commented, reordered, restyled
+from tests.sync.editing import EMPTY, commented, reordered, restyled
 
 NAME = "globals"
 ENVIRONMENTS = (5, 6)
@@ -101,7 +101,7 @@ class OneDocument(RuleBasedStateMachine):
         change: Callable[[str], str] = (
             restyled(next(self.numbers), edit[0], first=edit[1]) if isinstance(edit, tuple) else edit
         )
-        if self.raw is not None and change(self.raw) != self.raw:
+        if self.raw is not None and self.raw != EMPTY and change(self.raw) != self.raw:
             self.raw, self.exact = change(self.raw), self.exact and self.own is not None
             self.own = change(self.own or "")
 

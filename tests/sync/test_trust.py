@@ -33,7 +33,7 @@ from configdb_sync.configdb.merge import effective
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import same
 from tests.support.product import Product, make_product
-from tests.sync.editing import commented, reordered, restyled
+from tests.sync.editing import EMPTY, commented, reordered, restyled
 
 ENV, OTHER = 5, 6
 SOURCES = ("globals", "override/common")
@@ -140,9 +140,10 @@ class Trust(RuleBasedStateMachine):
 
     def node_edits_around(self, node: str, source: str, edit: Callable[[str], str]) -> None:
         path, own = self.path(node, source), self.own[node, source]
-        if path.exists() and edit(path.read_text()) != path.read_text():
+        text = path.read_text() if path.exists() else EMPTY
+        if text != EMPTY and edit(text) != text:
             whole = own.text is not None
-            path.write_text(edit(path.read_text()))
+            path.write_text(edit(text))
             self.own[node, source] = Own(edit(own.text or ""), exact=own.exact and whole)
 
     @rule(node=st.sampled_from(NODES))
