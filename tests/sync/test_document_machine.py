@@ -69,6 +69,7 @@ class OneDocument(RuleBasedStateMachine):
         self.exact = True
         self.in_step = True  # Whether the last run wrote all overrides that there are.
         self.told = True  # Whether all that we wrote is known to our records or to ConfigDB's digests.
+        self.moved = False
         self.lost = False
         self.precise = True  # Whether something tells of all that we wrote what it is.
 
@@ -123,9 +124,7 @@ class OneDocument(RuleBasedStateMachine):
     @rule()
     def node_moves(self) -> None:
         self.env = sum(ENVIRONMENTS) - self.env
-        self.in_step = False
-        if not self.raw_is_known():
-            self.lost, self.precise = True, False
+        self.in_step, self.moved = False, True
 
     def raw_is_known(self) -> bool:
         """Whether the file is as the last record says: then it is known wherever it comes to lie."""
@@ -204,6 +203,8 @@ class OneDocument(RuleBasedStateMachine):
             del self.records[self.env], self.here.digests[NAME]
 
     def one_run(self, accept: Accept, stop: str = "") -> Decision:
+        if self.moved and not self.raw_is_known():
+            self.lost, self.precise = True, False
         _, decision, prepared, begun = self.look(accept)
         if begun is not None:
             self.remember(begun)
@@ -247,7 +248,7 @@ class OneDocument(RuleBasedStateMachine):
         assert same(self.here.stored, self.meant)
         file = {} if self.raw is None else dict(READER.read(self.raw.encode()).values)
         assert same(file, effective([(self.meant, self.here.overrides)]))
-        self.lost, self.in_step, self.precise, self.told = False, True, True, True
+        self.lost, self.in_step, self.precise, self.told, self.moved = False, True, True, True, False
 
     def taken(self, accept: Accept, stored: dict[str, Any]) -> None:
         """What was taken is what the node means; with ConfigDB's side, key by key, this or what was stored."""
