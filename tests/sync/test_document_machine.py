@@ -303,6 +303,31 @@ TestOneDocument.settings = settings(
 )
 
 
+@pytest.mark.parametrize("edit", [reordered, commented, (4, True), (1, False)])
+def test_bytes_come_back_whatever_the_node_does_to_other_blocks(edit: Any) -> None:
+    one = OneDocument()
+    one.begin(keys="both")
+    one.someone_overrides(key="block.x")
+    one.whole_run(accept=Accept.NODE)
+    one.node_edits_around(edit=edit)
+    one.someone_takes_overrides_away()
+    one.whole_run(accept=Accept.NODE)
+    assert (one.raw, one.exact) == (one.own, True)
+
+
+def test_a_file_that_we_made_and_the_node_wrote_over_stays() -> None:
+    one = OneDocument()
+    one.begin(keys="both")
+    one.node_removes_the_file()
+    one.someone_overrides(key="added")
+    one.whole_run(accept=Accept.NODE)
+    one.node_edits_around(edit=commented)
+    one.whole_run(accept=Accept.NODE)
+    one.someone_takes_overrides_away()
+    one.whole_run(accept=Accept.NODE)
+    assert one.raw is not None
+
+
 @pytest.mark.long
 def test_one_document_at_length() -> None:
     run_state_machine_as_test(
