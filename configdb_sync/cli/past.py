@@ -12,7 +12,7 @@ from configdb_sync.cli.options import ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.approvals import LASTS_DAYS, Approvals
+from configdb_sync.sync.approvals import LASTS_RUNS, Approvals
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.records import open_records
 from configdb_sync.sync.render import FORMS
@@ -65,11 +65,11 @@ def approve(session: Session, *, digest: str) -> None:
         changes = Approvals(database, SystemClock()).approve(digest, session.author)
     if changes is None:
         click.echo(
-            f"Approved. No run has withheld changes of digest {digest} yet; a run that finds exactly these within"
-            f" {LASTS_DAYS} days lets them through."
+            f"Approved. No run has withheld changes of digest {digest} yet; the first of the next {LASTS_RUNS} runs"
+            " that finds exactly these lets them through."
         )
     else:
-        click.echo(f"Approved: {count(changes, 'change')}, once, within {LASTS_DAYS} days. Now run or deploy again.")
+        click.echo(f"Approved: {count(changes, 'change')}, once, within {LASTS_RUNS} runs. Now run or deploy again.")
 
 
 def _is_there(pid: int) -> bool:

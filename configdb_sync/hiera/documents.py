@@ -13,7 +13,7 @@ from configdb_sync.hiera.blocks import split
 from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
 from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
-from configdb_sync.hiera.exchanging import Rewrite
+from configdb_sync.hiera.exchanging import Kept, Rewrite, either
 from configdb_sync.hiera.faults import UnreadableError
 from configdb_sync.hiera.layout import Layout
 from configdb_sync.hiera.memory import Memory
@@ -22,7 +22,7 @@ from configdb_sync.hiera.scalar_events import PlainScalars
 from configdb_sync.hiera.survey import Surveys
 from configdb_sync.jsonvalues import Json, combine_digests
 
-__all__ = ["MAX_BYTES", "HieraDocument", "Reader", "Rewrite", "created"]
+__all__ = ["MAX_BYTES", "HieraDocument", "Kept", "Reader", "Rewrite", "created", "either"]
 
 _BUDGET = 4 << 20
 """Characters of text and JSON of remembered blocks; grows to four times the largest document."""
@@ -64,7 +64,7 @@ class HieraDocument:
     def rewritten(
         self,
         target: Mapping[str, Json],
-        kept: Mapping[str, str] | None = None,
+        kept: Mapping[str, Kept] | None = None,
         marks: Mapping[str, Json] | None = None,
     ) -> Rewrite:
         """Return the file's new content that holds ``target``, and the node's own texts of what was replaced.

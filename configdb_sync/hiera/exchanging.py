@@ -1,10 +1,8 @@
-"""From a file as the node wrote it to one that holds other data: key by key, or as a whole where that can't be.
-
-The same file and the same target always give the same bytes; ``rewriting`` knows by this what it wrote itself.
-"""
+"""From a file as the node wrote it to one that holds other data: key by key, or as a whole where that can't be."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -21,11 +19,38 @@ WHOLE = ""
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The node's own text of what a write replaced ("" for a key that wasn't there).
+
+    ``written`` are the sha256 (hex) of the texts that we wrote in its place: one, or two while a write is unconfirmed.
+    """
+
+    text: str = field(repr=False)
+    written: tuple[str, ...]
+
+    def covered_by(self, text: str) -> bool:
+        """Tell whether ``text``, which stands in its place now, is one that we wrote there."""
+        return _sha256(text) in self.written
+
+
+def either(one: Mapping[str, Kept], other: Mapping[str, Kept]) -> dict[str, Kept]:
+    """Return the texts kept for a file that may be in either of two states; ``other`` is the later one."""
+    both = {
+        key: Kept(other[key].text, (*kept.written, *other[key].written)) for key, kept in one.items() if key in other
+    }
+    return {**one, **other, **both}
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@dataclass(frozen=True)
 class Rewrite:
     """A file's new content and the node's own texts of what it replaced: by top-level key, or all under ``WHOLE``."""
 
     raw: bytes = field(repr=False)
-    kept: Mapping[str, str] = field(repr=False)
+    kept: Mapping[str, Kept] = field(repr=False)
 
 
 class Document(Protocol):
@@ -92,10 +117,15 @@ def exchanged(task: Task, own: Document) -> Rewrite:
     layout = task.files.layout_of(own.raw)
     found = None if layout is None else _by_key(task, own, layout)
     if found is not None:
-        whole = WHOLE in found.kept or put_back(task.files, found.raw, found.kept) != own.raw.decode("utf-8")
-        return Rewrite(found.raw, {WHOLE: own.raw.decode("utf-8")}) if whole else found
+        texts = {key: kept.text for key, kept in found.kept.items()}
+        whole = WHOLE in found.kept or put_back(task.files, found.raw, texts) != own.raw.decode("utf-8")
+        return _kept_whole(own, found.raw) if whole else found
     style = Style() if layout is None else replace(layout.style, newline="\n")
-    return Rewrite(written_whole(task, style), {WHOLE: own.raw.decode("utf-8")})
+    return _kept_whole(own, written_whole(task, style))
+
+
+def _kept_whole(own: Document, raw: bytes) -> Rewrite:
+    return Rewrite(raw, {WHOLE: Kept(own.raw.decode("utf-8"), (_sha256(raw.decode("utf-8")),))})
 
 
 def written_whole(task: Task, style: Style) -> bytes:
@@ -130,19 +160,21 @@ def _by_key(task: Task, own: Document, layout: Layout) -> Rewrite | None:
         index for index, place in enumerate(layout.places) if place.key is None
     }
     texts: dict[int, str] = {}
-    kept = dict.fromkeys(sorted(changed), "")
+    kept: dict[str, Kept] = {}
     for index in sorted(places | _users(layout, places | gone)):
         key = layout.places[index].key
         if key is None or len(layout.indexes(key)) > 1:
             return None
-        kept[key] = layout.places[index].text
         texts[index] = task.render(key, layout.style, layout.column)
+        kept[key] = Kept(layout.places[index].text, (_sha256(texts[index]),))
     result = layout.exchanged(texts)
     for index in sorted(gone, reverse=True):
         result = result.removed(index)
     for key in task.target:
         if key in changed and not layout.indexes(key):
-            result = result.appended(key, task.render(key, layout.style, layout.column))
+            text = task.render(key, layout.style, layout.column)
+            kept[key] = Kept("", (_sha256(text),))
+            result = result.appended(key, text)
     raw = result.text().encode("utf-8")
     return Rewrite(raw, kept) if result.places and _becomes(task, raw, own, set(kept)) else None
 

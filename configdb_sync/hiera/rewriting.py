@@ -8,8 +8,9 @@ Rules:
 * Where that can't be done key by key (a root in flow style, ``? `` keys, a key that stands twice, merge keys at the
   top, a key that is taken out), the whole of the node's text is kept under the key ``""`` (``WHOLE``), alone. A
   top-level key that is itself empty is never kept any other way, so the two can't be confused.
-* A kept text counts as long as what stands in its place is what we would have written there. Where it isn't, the node
-  wrote the key anew (or the file, for a whole text), and what stands there now is its own.
+* A kept text belongs to its key and to what was written then: it counts as long as just that text stands there,
+  wherever the key is by now and whatever the node did to others. Else the node wrote the key anew (or the file, for a
+  whole text), and what stands there now is its own.
 * Types that JSON lacks come from the node's own text at the same place, then from the file's present text, then from
   the given marks; the rule is in ``marks``.
 * What comes out is read again and must hold the target, type for type.
@@ -25,16 +26,17 @@ from configdb_sync.hiera.exchanging import (
     WHOLE,
     Document,
     Files,
+    Kept,
     Rewrite,
     Task,
+    either,
     exchanged,
     put_back,
-    rendered,
     written_whole,
 )
 from configdb_sync.jsonvalues import Json
 
-__all__ = ["WHOLE", "Rewrite", "created", "rewritten"]
+__all__ = ["WHOLE", "Kept", "Rewrite", "created", "either", "rewritten"]
 
 
 def created(files: Files, target: Mapping[str, Json], marks: Mapping[str, Json]) -> bytes:
@@ -44,7 +46,7 @@ def created(files: Files, target: Mapping[str, Json], marks: Mapping[str, Json])
 
 
 def rewritten(
-    files: Files, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, str], marks: Mapping[str, Json]
+    files: Files, raw: bytes, target: Mapping[str, Json], kept: Mapping[str, Kept], marks: Mapping[str, Json]
 ) -> Rewrite:
     """Return the new content of the file ``raw`` and what is kept of it. Raises ``DocumentError``."""
     present = files.read(raw)
@@ -54,19 +56,30 @@ def rewritten(
     return exchanged(Task(files, target, own, (present.type_marks(), marks)), own)
 
 
-def _own(files: Files, present: Document, kept: Mapping[str, str]) -> Document:
+def _own(files: Files, present: Document, kept: Mapping[str, Kept]) -> Document:
     """Return the document as the node wrote it: the present one, with what we know that we replaced put back."""
-    if WHOLE in kept:
-        whole = _read(files, kept[WHOLE])
-        if whole is not None and _is_ours(files, present, whole):
+    if WHOLE in kept and kept[WHOLE].covered_by(present.raw.decode("utf-8")):
+        whole = _read(files, kept[WHOLE].text)
+        if whole is not None:
             return whole
     layout = files.layout_of(present.raw)
     if layout is None:
         return present
-    keys = {key: text for key, text in kept.items() if key != WHOLE and len(layout.indexes(key)) == 1}
-    guess = _read(files, put_back(files, present.raw, keys))
-    keys = _still_ours(files, present, guess or present, keys)
-    return (_read(files, put_back(files, present.raw, keys)) if keys else None) or present
+    ours = {
+        place.key: kept[place.key].text
+        for place in layout.places
+        if place.key and place.key in kept and kept[place.key].covered_by(place.text)
+    }
+    own = _read(files, put_back(files, present.raw, ours))
+    if own is not None:
+        return own
+    # One of them means nothing any more, such as an alias to what the node took out.
+    fitting: dict[str, str] = {}
+    for key, text in ours.items():
+        found = _read(files, put_back(files, present.raw, {**fitting, key: text}))
+        if found is not None:
+            own, fitting = found, {**fitting, key: text}
+    return own or present
 
 
 def _read(files: Files, text: str | None) -> Document | None:
@@ -74,39 +87,3 @@ def _read(files: Files, text: str | None) -> Document | None:
         return None if text is None else files.read(text.encode("utf-8"))
     except (DocumentError, UnicodeEncodeError):
         return None
-
-
-def _is_ours(files: Files, present: Document, own: Document) -> bool:
-    """Tell whether the present file is what we make of the node's own one for the data that it holds."""
-    try:
-        return exchanged(Task(files, present.values, own, (present.type_marks(),)), own).raw == present.raw
-    except DocumentError:
-        return False
-
-
-def _still_ours(files: Files, present: Document, guess: Document, kept: Mapping[str, str]) -> dict[str, str]:
-    """Return the kept texts of those keys that stand in the file as we write them, where we write them.
-
-    The indentation may be that of the present file or of the one with the texts put back (``guess``).
-    """
-    layout, other = files.layout_of(present.raw), files.layout_of(guess.raw)
-    if layout is None or other is None:
-        return {}
-    marks = present.type_marks()
-    found = {}
-    at_end = True
-    for place in reversed(layout.places):
-        key = place.key
-        text = None if key is None else kept.get(key)
-        ours = False
-        if key is not None and text is not None:
-            texts = {
-                rendered(key, present.values[key], marks.get(key) or {}, each.style, layout.column)
-                for each in (layout, other)
-            }
-            ours = place.text in texts and (at_end or bool(text))
-            if ours:
-                found[key] = text
-        # Keys that the node doesn't have are appended: before one of its own there is none of them.
-        at_end = at_end and ours and not text
-    return found

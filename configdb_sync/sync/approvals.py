@@ -1,7 +1,8 @@
 """Unsafe changes that runs withheld, and a person's word that lets exactly these through once (F5).
 
 The digest that a run prints stands for a set of changes, each with its content before and after. An approval is spent
-change by change as they are carried out, and wholly when a run that found all its changes has ended.
+change by change as they are carried out, and wholly when a run that found all its changes has ended. It lasts for a
+number of runs of its environment: a clock may be wrong, a count isn't.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from configdb_sync.errors import UnsafeError
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 from configdb_sync.sync.tables import WITHHELD
 
-LASTS_DAYS = 7
-_DAY = 86400.0
+LASTS_RUNS = 50
 
 
 def encode(changes: Iterable[UnsafeChange]) -> bytes:
@@ -46,20 +46,21 @@ class Approvals:
         self._clock = clock
 
     def withhold(self, environment: int, run: str, changes: Sequence[UnsafeChange]) -> None:
-        """Remember what a run withheld, and forget what is too old to be approved."""
+        """Remember what a run withheld that has ended now, and forget what is too old to be approved."""
         now = self._clock.now().timestamp()
-        old = WITHHELD.c.noted < now - LASTS_DAYS * _DAY
+        here = sa.or_(WITHHELD.c.environment == environment, WITHHELD.c.environment.is_(None))
         digest = unsafe_digest(changes) if changes else None
 
         def work(connection: Connection) -> None:
-            connection.execute(sa.delete(WITHHELD).where(old))
+            connection.execute(sa.update(WITHHELD).where(here).values(runs=WITHHELD.c.runs + 1))
+            connection.execute(sa.delete(WITHHELD).where(here, WITHHELD.c.runs >= LASTS_RUNS))
             if digest is not None:
                 again = sa.and_(
                     WITHHELD.c.digest == digest, sa.or_(WITHHELD.c.approved.is_(None), WITHHELD.c.spent.is_not(None))
                 )
                 connection.execute(sa.delete(WITHHELD).where(again))
                 if not connection.execute(sa.select(WITHHELD.c.digest).where(WITHHELD.c.digest == digest)).first():
-                    row = {"digest": digest, "environment": environment, "run": run, "noted": now}
+                    row = {"digest": digest, "environment": environment, "run": run, "noted": now, "runs": 0}
                     connection.execute(sa.insert(WITHHELD).values(**row, changes=encode(changes)))
 
         self._database.write(work)
@@ -74,7 +75,7 @@ class Approvals:
                 f"{digest[:40]!r} is no digest of unsafe changes", way_out="give the 12 digits that the run printed"
             )
         now = self._clock.now().timestamp()
-        approved = {"author": author, "approved": now, "noted": now, "spent": None}
+        approved = {"author": author, "approved": now, "noted": now, "spent": None, "runs": 0}
         here = WITHHELD.c.digest == digest
 
         def work(connection: Connection) -> bytes | None:
@@ -88,9 +89,9 @@ class Approvals:
 
     def open(self, environment: int) -> tuple[frozenset[UnsafeChange], frozenset[str]]:
         """Return the changes that are approved now, and the approved digests whose changes aren't known yet."""
-        alive = WITHHELD.c.approved > self._clock.now().timestamp() - LASTS_DAYS * _DAY
+        approved = WITHHELD.c.approved.is_not(None)
         here = sa.or_(WITHHELD.c.environment == environment, WITHHELD.c.environment.is_(None))
-        query = sa.select(WITHHELD.c.digest, WITHHELD.c.changes).where(alive, here, WITHHELD.c.spent.is_(None))
+        query = sa.select(WITHHELD.c.digest, WITHHELD.c.changes).where(approved, here, WITHHELD.c.spent.is_(None))
         rows = self._database.read(lambda connection: connection.execute(query).all())
         known = frozenset(change for row in rows if row.changes is not None for change in decode(row.changes))
         return known, frozenset(row.digest for row in rows if row.changes is None)

@@ -71,7 +71,8 @@ class NodeTask:
     def __post_init__(self) -> None:
         work = self.work
         names = {document.data_source for document in work.documents}
-        self._memory = NodeMemory(self.run.records, self.node, work.records, work.stored, names)
+        records = self.run.records
+        self._memory = NodeMemory(records, self.node, work.records, work.stored, names, outdated=work.outdated)
 
     @property
     def node(self) -> str:
@@ -126,13 +127,13 @@ class NodeTask:
             self.moved.append(move)
 
     def _begin_records(self) -> None:
-        """Say of a node's first upload, before it, that nothing in its files is ours.
+        """Say of a node's first upload, before it, that nothing in its files is ours, or what is.
 
         Values without any record would make the next run wonder whether records were lost (U18).
         """
         if self.work.fresh and any(document.change for document in self.alive):
             begun = {
-                document.data_source: Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
+                document.data_source: document.record or Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
                 for document in self.alive
                 if document.file is not None
             }

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.jsonvalues import Document, Json, combine_digests, value_digest
 from configdb_sync.sync.merge import ABSENT, HiddenKey, equal, node_values, settle
 from configdb_sync.sync.records import Record
+
+T = TypeVar("T")
 
 Level = tuple[Document, Document]
 """A level's values and overrides."""
@@ -55,11 +57,19 @@ class Write(Enum):
 
 @dataclass(frozen=True)
 class Meant:
-    """What the node means by one document: what is to be uploaded, and the keys of which that can't be told."""
+    """What the node means by one document: what is to be uploaded, and the keys of which that can't be told.
+
+    ``open``: what to remember of these keys until someone decides.
+    """
 
     values: Mapping[str, Json] = field(repr=False)
     digest: str
-    ambiguous: tuple[str, ...] = ()
+    open: Mapping[str, HiddenKey] = field(default_factory=dict, repr=False)
+
+    @property
+    def ambiguous(self) -> tuple[str, ...]:
+        """The keys of which nothing tells whose value is the newer one."""
+        return tuple(self.open)
 
 
 def needs_stored(file: FileContent | None, record: Record | None) -> bool:
@@ -89,21 +99,21 @@ def what_node_means(
         return Meant(values, combine_digests(key_digests(values, file).items()))
     known = {} if record is None else record.hidden
     open_keys = {*file.values, *stored} if record is None else set(record.unsettled)
-    values = node_values({key: value for key, value in file.values.items() if key not in open_keys}, known)
-    settled = settle(_only(file.values, open_keys), _only(stored, open_keys), _only(effective, open_keys))
-    ambiguous = settled.ambiguous if accept is Accept.NEITHER else ()
-    taken = dict(settled.values)
-    if accept is Accept.NODE:
-        for key in settled.ambiguous:
-            taken.pop(key, None)
-        taken |= {key: file.values[key] for key in settled.ambiguous if key in file.values}
-    values |= taken
+    others = {key: value for key, value in file.values.items() if key not in open_keys}
+    values = node_values(others, {key: hidden for key, hidden in known.items() if key not in open_keys})
+    settled = settle(*(_only(document, open_keys) for document in (file.values, stored, effective, known)))
+    if accept is Accept.NEITHER:
+        values |= {key: value for key, value in settled.values.items() if key not in settled.open or key in stored}
+    else:
+        taken = {**settled.values, **(settled.node if accept is Accept.NODE else {})}
+        values |= {key: value for key, value in taken.items() if value is not ABSENT}
     ordered = {key: values[key] for key in dict.fromkeys([*file.values, *values]) if key in values}
-    return Meant(ordered, combine_digests(key_digests(ordered, file).items()), ambiguous)
+    still_open = settled.open if accept is Accept.NEITHER else {}
+    return Meant(ordered, combine_digests(key_digests(ordered, file).items()), still_open)
 
 
-def _only(document: Document, keys: Collection[str]) -> dict[str, Json]:
-    return {key: value for key, value in document.items() if key in keys}
+def _only(found: Mapping[str, T], keys: Collection[str]) -> dict[str, T]:
+    return {key: value for key, value in found.items() if key in keys}
 
 
 def key_digests(values: Document, file: FileContent | None) -> dict[str, str]:
@@ -148,8 +158,8 @@ def decide(
     found: Document = {} if file is None else file.values
     target = effective
     if meant.ambiguous:
-        target = {key: value for key, value in effective.items() if key not in meant.ambiguous}
-        target |= {key: found[key] for key in meant.ambiguous if key in found}
+        target = {key: value for key, value in effective.items() if key not in meant.open}
+        target |= {key: found[key] for key in meant.open if key in found}
     differs = target.keys() != found.keys() or any(not equal(value, found[key]) for key, value in target.items())
     created = file is not None and record is not None and record.created
     if file is None:
@@ -174,9 +184,9 @@ def _plain(file: FileContent, meant: Meant, above: Sequence[Level], overrides: D
 
 
 def _hidden(meant: Meant, found: Document, target: Document) -> dict[str, HiddenKey]:
-    hidden = {}
+    hidden = dict(meant.open)
     for key in dict.fromkeys([*meant.values, *found, *target]):
-        if key in meant.ambiguous:
+        if key in meant.open:
             continue
         own = meant.values.get(key, ABSENT)
         before, after = found.get(key, ABSENT), target.get(key, ABSENT)
@@ -186,7 +196,10 @@ def _hidden(meant: Meant, found: Document, target: Document) -> dict[str, Hidden
     return hidden
 
 
-def confirmed(hidden: Mapping[str, HiddenKey]) -> dict[str, HiddenKey]:
+def confirmed(decision: Decision) -> dict[str, HiddenKey]:
     """Return what stays hidden once the write is known to be done: the content that was read no longer counts."""
-    last = {key: HiddenKey(remembered.values, remembered.ours[-1:]) for key, remembered in hidden.items()}
-    return {key: remembered for key, remembered in last.items() if not equal(remembered.values, remembered.ours[0])}
+    hidden = dict(decision.meant.open)
+    for key, remembered in decision.hidden.items():
+        if key not in hidden and not equal(remembered.values, remembered.ours[-1]):
+            hidden[key] = HiddenKey(remembered.values, remembered.ours[-1:])
+    return hidden

@@ -1,9 +1,9 @@
 """What ConfigDB itself keeps of our records, so that a new master can't take our writing for the nodes' (U18). Pure.
 
 One document a node, in the data source ``records`` of the component ``/configdb-sync/<environment>``: for each data
-source the digests of its hidden keys (what the node means by them, and what the file may hold of ours), the types that
-JSON lacks in them, the keys left ambiguous, and whether the file was made for an override. A key that isn't hidden
-needs no memory: there the file is the truth.
+source the digests of its hidden keys (what the node means by them, what the file may hold of ours, and the leaves of
+this that are ours alone), the types that JSON lacks in them, the keys left ambiguous, and the sha256 of the file if it
+was made for an override. A key that isn't hidden needs no memory: there the file is the truth.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from configdb_sync.jsonvalues import Document, Json, value_digest
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot, equal, key_value
+from configdb_sync.jsonvalues import Document, Json, canonical, value_digest
+from configdb_sync.sync.merge import ABSENT, HiddenKey, Path, Slot, equal, key_value, leaves_of_ours, overlaid
 from configdb_sync.sync.records import Record
 
 FROM_NAILGUN: Json = {"nailgun": True}
@@ -20,26 +20,49 @@ FROM_NAILGUN: Json = {"nailgun": True}
 
 
 @dataclass(frozen=True)
-class DigestRecord:
-    """A record without its contents: digests (hex, None for an absent key) in their place."""
+class HiddenDigests:
+    """A hidden key: digests (hex, None for an absent key) in place of its contents.
 
-    hidden: Mapping[str, tuple[str | None, tuple[str | None, ...]]]
+    ``leaves`` are those of our leaves, by the canonical JSON of the path to each.
+    """
+
+    values: str | None
+    written: tuple[str | None, ...]
+    leaves: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def shows(self, path: Path, leaf: Json) -> bool:
+        """Tell whether we wrote this leaf there."""
+        return value_digest(leaf) in self.leaves.get(canonical(list(path)), ())
+
+
+@dataclass(frozen=True)
+class DigestRecord:
+    """A record without its contents. ``created``: the sha256 that a file has which was made for an override."""
+
+    hidden: Mapping[str, HiddenDigests]
     types: Mapping[str, Json] = field(default_factory=dict)
     unsettled: tuple[str, ...] = ()
-    created: bool = False
+    created: tuple[str, ...] = ()
 
 
 def to_json(record: Record) -> dict[str, Json]:
     """Return what is kept of a record in ConfigDB, empty members left out."""
     hidden = {
-        key: {"values": _digest(remembered.values), "written": [_digest(own) for own in remembered.ours]}
+        key: {
+            "values": _digest(remembered.values),
+            "written": [_digest(own) for own in remembered.ours],
+            "leaves": {
+                canonical(list(path)): sorted({value_digest(leaf) for leaf in leaves})
+                for path, leaves in leaves_of_ours(remembered).items()
+            },
+        }
         for key, remembered in record.hidden.items()
     }
     whole: dict[str, Json] = {
         "hidden": hidden,
         "types": dict(record.marks),
         "unsettled": list(record.unsettled),
-        "created": record.created,
+        "created": [sha256 for sha256 in record.files if sha256 is not None] if record.created else [],
     }
     return {name: value for name, value in whole.items() if value}
 
@@ -50,13 +73,17 @@ def from_json(value: Json) -> DigestRecord | None:
         return None
     try:
         hidden = {
-            key: (_checked(kept["values"]), tuple(_checked(own) for own in kept["written"]))
+            key: HiddenDigests(
+                _checked(kept["values"]),
+                tuple(_checked(own) for own in kept["written"]),
+                {path: tuple(digests) for path, digests in kept["leaves"].items()},
+            )
             for key, kept in value.get("hidden", {}).items()
         }
-        types, unsettled = dict(value.get("types", {})), value.get("unsettled", [])
-        if not all(isinstance(key, str) for key in unsettled):
+        types, unsettled, created = (value.get(name, []) for name in ("types", "unsettled", "created"))
+        if not all(isinstance(one, str) for one in (*unsettled, *created)):
             return None
-        return DigestRecord(hidden, types, tuple(unsettled), value.get("created", False) is True)
+        return DigestRecord(hidden, dict(types), tuple(unsettled), tuple(created))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
@@ -65,23 +92,27 @@ def recovered(digests: DigestRecord, file: Document | None, stored: Document, sh
     """Return the record that a master without records of its own may go on with.
 
     A hidden key whose content in the file has a digest that we wrote is ours, and means what is stored of it. Any other
-    hidden key is left to be settled by its leaves. The nodes' own texts are lost.
+    hidden key is left to be settled by its leaves, of which those that we wrote are known. The nodes' own texts are
+    lost.
     """
     found: Document = {} if file is None else file
     hidden: dict[str, HiddenKey] = {}
     unsettled = [key for key in digests.unsettled if key not in digests.hidden]
-    for key, (_, written) in digests.hidden.items():
-        content = found.get(key, ABSENT)
-        if _digest(content) in written:
-            hidden[key] = HiddenKey(stored.get(key, ABSENT), (content,))
-        else:
-            unsettled.append(key)
+    for key, kept in digests.hidden.items():
+        content, values = found.get(key, ABSENT), stored.get(key, ABSENT)
+        if _digest(content) in kept.written:
+            hidden[key] = HiddenKey(values, (content,))
+            continue
+        unsettled.append(key)
+        ours = overlaid(values, content, kept.shows)
+        if ours is not None:
+            hidden[key] = HiddenKey(values, (ours,))
     return Record(
         values="",
         files=(sha256,),
         hidden=hidden,
         marks=digests.types,
-        created=digests.created and file is not None,
+        created=sha256 in digests.created,
         unsettled=tuple(unsettled),
     )
 
@@ -102,10 +133,12 @@ def reconciled(own: Record, digests: DigestRecord, found: Record, file: Document
     for key in found.unsettled:
         remembered = own.hidden.get(key)
         if remembered is not None and key in digests.hidden:
-            values, written = digests.hidden[key]
-            if _digest(remembered.values) == values and {_digest(one) for one in remembered.ours} >= set(written):
+            kept = digests.hidden[key]
+            written = {_digest(one) for one in remembered.ours}
+            if _digest(remembered.values) == kept.values and written >= set(kept.written):
                 hidden[key] = remembered
-                continue
+                if key not in digests.unsettled:
+                    continue
         unsettled.append(key)
     for key, remembered in own.hidden.items():
         slot = content.get(key, ABSENT)

@@ -27,7 +27,6 @@ from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import changes
-from configdb_sync.sync.digests import to_json
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.folder_stored import FolderStored
 from configdb_sync.sync.folders import folder_map
@@ -39,8 +38,8 @@ from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
-from configdb_sync.sync.recall import changed_by_others, doubted, recall
-from configdb_sync.sync.records import Record, Records
+from configdb_sync.sync.recall import NodeRecords, changed_by_others
+from configdb_sync.sync.records import Records
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
@@ -49,16 +48,17 @@ from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
 
 @dataclass(frozen=True)
 class _Node:
-    """What is known of a node as a whole. ``unknown``: there is no record of it; ``strange``: though it has values."""
+    """What is known of a node as a whole."""
 
     read: NodeRead
     base: Mapping[str, HieraDocument] = field(repr=False)
     identity: Identity
-    own: Mapping[str, Record] = field(repr=False)
-    agreed: bool
-    unknown: bool
-    strange: bool
-    restored: bool
+    records: NodeRecords = field(repr=False)
+
+    @functools.cached_property
+    def strange(self) -> bool:
+        """Whether values of the node were uploaded, and no record of it is left anywhere."""
+        return self.records.unknown and self.records.stored.has_values
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,13 @@ class Examiner:
         if stored is None or stored.levels != levels:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
-        node = self._node(read, base, stored, Identity(layout, values, functools.partial(self.who.told, layout)))
+        own, elsewhere = self.records.of_node(read.identity), self.records.left_elsewhere(read.identity)
         folders = folder_map(mapped, sources, paths, self.catalog.names) if self.TAKES_OVER else None
         if folders is not None:
-            stored = FolderStored(stored, folders, node.own or stored.records())
+            stored = FolderStored(stored, folders, own or stored.records())
             plan.takes_over(stored)
+        identity = Identity(layout, values, functools.partial(self.who.told, layout))
+        node = _Node(read, base, identity, NodeRecords(own, elsewhere, stored))
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
         self.catalog.want(wanted)
         documents, reached = [], set()
@@ -169,16 +171,10 @@ class Examiner:
                 documents += [] if work is None else [work]
         # A move takes place only with its file: where that can't be worked on, the override stays where it is.
         plan.moves = tuple(move for move in plan.moves if move.data_source in reached)
-        fresh = node.unknown and not node.strange
-        return NodeWork(plan.build(), stored, tuple(documents), wanted, node.own, fresh, files, plan.moves)
-
-    def _node(self, read: NodeRead, base: Mapping[str, HieraDocument], stored: StoredNode, identity: Identity) -> _Node:
-        own = self.records.of_node(read.identity)
-        agreed = stored.agrees({name: to_json(record) for name, record in own.items()})
-        unknown = not own and not stored.records()
-        strange = unknown and stored.has_values
-        restored = any(record.restored for record in own.values())
-        return _Node(read, base, identity, own, agreed, unknown, strange, restored)
+        fresh = node.records.unknown and not node.strange
+        return NodeWork(
+            plan.build(), stored, tuple(documents), wanted, own, frozenset(elsewhere), fresh, files, plan.moves
+        )
 
     def _document_work(
         self, node: _Node, name: str, path: str, stored: StoredNode, plan: PlanBuilder
@@ -194,14 +190,12 @@ class Examiner:
             return None
         if stored.is_left(name):
             return None
-        document, record = node.base.get(path) or self._document(node.read, path), node.own.get(name)
+        document = node.base.get(path) or self._document(node.read, path)
         strange = node.strange
-        if record is None and document is not None:
-            strange = stored.is_strange(name, document, unknown=node.unknown, strange=strange)
-        subject = Subject(name, path, node.read.files.get(path), document, record, strange, node.identity)
-        if not node.agreed:
-            subject = replace(subject, record=recall(record, subject, stored))
-        subject = doubted(subject, stored, restored=node.restored)
+        if name not in node.records.own and document is not None:
+            strange = stored.is_strange(name, document, unknown=node.records.unknown, strange=strange)
+        subject = Subject(name, path, node.read.files.get(path), document, None, strange, node.identity)
+        subject = node.records.told(subject)
         return self._one(subject, stored, plan)
 
     def _paths(self, _read: NodeRead, mapped: NodeMap, stored: StoredNode) -> dict[str, str]:

@@ -20,7 +20,7 @@ from configdb_sync.database import Database
 from configdb_sync.exits import Exit
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.tables import OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS
+from configdb_sync.sync.tables import OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS, next_number
 
 DONE = "done"
 FAILED = "failed"
@@ -63,7 +63,9 @@ class Journal:
 
         def work(connection: Connection) -> None:
             connection.execute(sa.update(RUNS).where(open_runs).values(outcome=DIED))
-            connection.execute(sa.insert(RUNS).values(**asdict(about), started=self._clock.now().timestamp()))
+            number = next_number(connection, RUNS.c.number)
+            started = self._clock.now().timestamp()
+            connection.execute(sa.insert(RUNS).values(**asdict(about), number=number, started=started))
 
         self._database.write(work)
 
@@ -71,14 +73,14 @@ class Journal:
         """Return the nodes in the order in which to work: those longest not done first (F5), else as they came."""
         about = self._about
         query = (
-            sa.select(RUN_NODES.c.node, sa.func.max(RUNS.c.started))
+            sa.select(RUN_NODES.c.node, sa.func.max(RUNS.c.number))
             .join_from(RUN_NODES, RUNS, RUN_NODES.c.run == RUNS.c.identity)
             .where(RUNS.c.environment == about.environment, RUNS.c.place == about.place, RUN_NODES.c.outcome == DONE)
             .group_by(RUN_NODES.c.node)
         )
         rows = self._database.read(lambda connection: connection.execute(query).all())
-        last: dict[str, float] = {row[0]: row[1] for row in rows}
-        return sorted(identities, key=lambda identity: last.get(identity, 0.0))
+        last: dict[str, int] = {row[0]: row[1] for row in rows}
+        return sorted(identities, key=lambda identity: last.get(identity, 0))
 
     def node_done(self, report: NodeReport) -> None:
         """Take note of what was done with a node."""
@@ -186,10 +188,8 @@ class Journal:
             connection.execute(sa.delete(OPEN_PROBLEMS).where(self._here(), OPEN_PROBLEMS.c.node.in_(gone)))
 
     def _prune(self, connection: Connection, keep: int) -> None:
-        # The clock may have been put back: what was just written is never old.
-        others = sa.and_(RUNS.c.environment == self._about.environment, RUNS.c.identity != self._about.identity)
-        newest = sa.select(RUNS.c.identity).where(others).order_by(RUNS.c.started.desc(), RUNS.c.identity)
-        old = newest.offset(keep - 1)
+        here = RUNS.c.environment == self._about.environment
+        old = sa.select(RUNS.c.identity).where(here).order_by(RUNS.c.number.desc()).offset(max(keep, 1))
         for table, run in ((RUN_NODES, RUN_NODES.c.run), (RUN_REPORTS, RUN_REPORTS.c.run), (RUNS, RUNS.c.identity)):
             connection.execute(sa.delete(table).where(run.in_(old)))
 

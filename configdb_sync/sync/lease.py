@@ -1,7 +1,8 @@
 """One run at a time for an environment over all masters of a database: a leased row (``architecture.md``, Lock).
 
-The row is renewed while its run works and expires without it. A run on the same machine that is known to be over (the
-kernel has freed its lock) is not waited for.
+The row is renewed while its run works. It is free once it has stood unchanged for as long as a lease lasts, by the
+monotonic seconds of the one that waits for it: no clock can be wrong about that. A run on the same machine that is
+known to be over (the kernel has freed its lock) is not waited for.
 """
 
 from __future__ import annotations
@@ -22,9 +23,17 @@ from configdb_sync.sync.lock import busy
 from configdb_sync.sync.tables import LEASES, now_of
 
 LASTS = 60.0
-"""Seconds after which the lease of a run that no longer renews it is free."""
+"""Seconds after which the lease of a run that no longer renews it is free; its row says until when that is, for those
+who only look."""
 RENEWED = 15.0
 _POLL = 1.0
+
+
+@dataclass(frozen=True)
+class _Held:
+    run: str
+    host: str
+    until: float
 
 
 @dataclass
@@ -53,39 +62,47 @@ class Lease:
 
         Raises ``BusyError`` that names the run that holds it.
         """
-        end = self.clock.monotonic() + wait
+        began = self.clock.monotonic()
+        seen: tuple[_Held, float] | None = None
         while True:
-            holder = self._try(over)
-            if holder is None:
+            now = self.clock.monotonic()
+            abandoned = seen[0] if seen is not None and now - seen[1] >= LASTS else None
+            held = self._try(over, abandoned)
+            if held is None:
                 return
-            left = end - self.clock.monotonic()
+            if seen is None or held != seen[0]:
+                seen = held, now
+            left = began + wait - self.clock.monotonic()
             if left <= 0:
-                raise busy(self.environment, wait, holder)
+                raise busy(self.environment, wait, f"run {held.run} on {held.host}")
             self.clock.sleep(min(_POLL, left))
 
-    def _try(self, over: Collection[str]) -> str | None:
+    def _try(self, over: Collection[str], abandoned: _Held | None) -> _Held | None:
+        """Take the lease if it is free; return who holds it."""
         began = self.clock.monotonic()
         here = LEASES.c.environment == self.environment
 
-        def work(connection: Connection) -> str | None:
-            now = now_of(connection, self.clock)
-            mine = {"run": self.run, "host": self.host, "until": now + LASTS}
-            free = sa.or_(LEASES.c.until <= now, sa.and_(LEASES.c.host == self.host, LEASES.c.run.in_(over)))
+        def work(connection: Connection) -> _Held | None:
+            mine = {"run": self.run, "host": self.host, "until": now_of(connection, self.clock) + LASTS}
+            free = sa.and_(LEASES.c.host == self.host, LEASES.c.run.in_(over))
+            if abandoned is not None:
+                unchanged = sa.and_(LEASES.c.run == abandoned.run, LEASES.c.until == abandoned.until)
+                free = sa.or_(free, unchanged)
             if connection.execute(sa.update(LEASES).where(here, free).values(mine)).rowcount:
                 return None
-            held = connection.execute(sa.select(LEASES.c.run, LEASES.c.host).where(here)).first()
+            held = connection.execute(sa.select(LEASES.c.run, LEASES.c.host, LEASES.c.until).where(here)).first()
             if held is not None:
-                return f"run {held.run} on {held.host}"
+                return _Held(*held)
             connection.execute(sa.insert(LEASES).values(environment=self.environment, **mine))
             return None
 
         try:
-            holder = self.database.write(work)
+            held = self.database.write(work)
         except IntegrityError:
-            holder = "another run"
-        if holder is None:
+            held = _Held("unknown", "another master", 0.0)
+        if held is None:
             self._sure_until = began + LASTS
-        return holder
+        return held
 
     def renew(self) -> None:
         """Renew it; take note if it is another's by now."""

@@ -14,7 +14,8 @@ class NodeMemory:
     """The records of one node.
 
     ``known`` are our own as they are, by data source. ``stored`` is what ConfigDB holds of the node (None where it was
-    not asked), ``worked_on`` the data sources that this run looks at: what ConfigDB keeps of others stays.
+    not asked), ``worked_on`` the data sources that this run looks at: what ConfigDB keeps of others stays. Those that
+    are ``outdated`` are written anew even if they say the same, so that they are the newest.
     """
 
     def __init__(
@@ -24,20 +25,26 @@ class NodeMemory:
         known: Mapping[str, Record],
         stored: StoredNode | None,
         worked_on: Collection[str],
+        *,
+        outdated: Collection[str] = (),
     ) -> None:
         self._records = records
         self._node = node
         self._known = dict(known)
         self._stored = stored
         self._worked_on = worked_on
+        self._outdated = set(outdated)
         self._told = True if stored is None else stored.has_records or not self._known
 
     def remember(self, records: Mapping[str, Record]) -> None:
         """Keep these records, durably, before anything that they speak of is done. Raises ``StateError``."""
         gone = [name for name, record in records.items() if record == BLANK and name in self._known]
         changed = {
-            name: record for name, record in records.items() if record != BLANK and record != self._known.get(name)
+            name: record
+            for name, record in records.items()
+            if record != BLANK and (record != self._known.get(name) or name in self._outdated)
         }
+        self._outdated -= changed.keys()
         self._records.store(self._node, changed)
         self._records.forget(self._node, gone)
         self._known |= changed

@@ -8,9 +8,10 @@ file is the truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from configdb_sync.jsonvalues import Document, Json, same
@@ -25,6 +26,8 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 Slot: TypeAlias = Json
 """A value or ``ABSENT``."""
+Path: TypeAlias = tuple[str, ...]
+"""Where a leaf stands: the keys above it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def _shows_own_leaves(own: Slot, values: Slot, found: Slot) -> bool:
     return any(path in shown and same(shown[path], leaf) for path, leaf in (marks or leaves).items())
 
 
-def _leaves(value: Slot, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
+def _leaves(value: Slot, path: Path = ()) -> Iterator[tuple[Path, Json]]:
     if value is ABSENT:
         return
     if isinstance(value, dict) and value:
@@ -109,38 +112,73 @@ def _leaves(value: Slot, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield path, value
 
 
+def leaves_of_ours(hidden: HiddenKey) -> dict[Path, list[Json]]:
+    """Return the leaves that show our writing in a hidden key: those of ``ours`` that ``values`` doesn't have."""
+    theirs = dict(_leaves(hidden.values))
+    found: dict[Path, list[Json]] = {}
+    for own in hidden.ours:
+        for path, leaf in _leaves(own):
+            if path not in theirs or not same(theirs[path], leaf):
+                found.setdefault(path, []).append(leaf)
+    return found
+
+
+def overlaid(values: Slot, content: Slot, is_ours: Callable[[Path, Json], bool]) -> Slot | None:
+    """Return ``values`` with those leaves of ``content`` in it that ``is_ours`` knows; None if it knows none."""
+    shown = [(path, leaf) for path, leaf in _leaves(content) if is_ours(path, leaf)]
+    result = values
+    for path, leaf in shown:
+        result = _with_leaf(result, path, leaf)
+    return result if shown else None
+
+
+def _with_leaf(value: Slot, path: Path, leaf: Json) -> Json:
+    if not path:
+        return leaf
+    inner = value if isinstance(value, dict) else {}
+    return {**inner, path[0]: _with_leaf(inner.get(path[0], ABSENT), path[1:], leaf)}
+
+
 @dataclass(frozen=True)
 class Settled:
-    """What can be said of a node's values without a record of earlier runs."""
+    """What can be said of a node's values without knowing what we wrote last.
+
+    ``values`` are what ConfigDB's side means by each key. In ``open`` are the keys that have a leaf of neither side:
+    ``node`` is what the node's side means by them, ``open`` what to remember of them.
+    """
 
     values: Mapping[str, Json]
-    ambiguous: tuple[str, ...]
+    node: Mapping[str, Slot]
+    open: Mapping[str, HiddenKey]
+
+    @property
+    def ambiguous(self) -> tuple[str, ...]:
+        """The keys that are open."""
+        return tuple(self.open)
 
 
-def settle(file: Document, stored: Document, effective: Document) -> Settled:
-    """Judge a file without any record, by what ConfigDB holds of it.
+def settle(
+    file: Document, stored: Document, effective: Document, known: Mapping[str, HiddenKey] = MappingProxyType({})
+) -> Settled:
+    """Judge a file by what ConfigDB holds of it, leaf by leaf; ``known`` is what is remembered of open keys.
 
-    A leaf that equals the stored value or the effective one is settled: it stands for the stored value. A key
-    with any other leaf is ambiguous; its stored value stays.
+    A leaf that equals the stored value, the effective one or one that we are known to have written is settled: it
+    stands for the stored value (where nothing is stored, for the value remembered). A key with any other leaf is
+    ambiguous, and only that leaf is: the user's word for the node's side takes it and leaves the settled ones.
     """
     values: dict[str, Json] = {}
-    ambiguous: list[str] = []
-    for key in [*file, *(key for key in stored if key not in file)]:
-        before = stored.get(key, ABSENT)
-        if not _settled(file.get(key, ABSENT), before, effective.get(key, ABSENT)):
-            ambiguous.append(key)
+    node: dict[str, Slot] = {}
+    still_open: dict[str, HiddenKey] = {}
+    for key in dict.fromkeys([*file, *stored, *known]):
+        found, before, shown = (document.get(key, ABSENT) for document in (file, stored, effective))
+        remembered = known.get(key, HiddenKey(before, ()))
+        if before is ABSENT:
+            before = remembered.values
+        ours = [shown, *(own for own in remembered.ours if not equal(own, shown))]
+        theirs = _merge(before, [before, *ours], found)
         if before is not ABSENT:
             values[key] = before
-    return Settled(values, tuple(ambiguous))
-
-
-def _settled(found: Slot, stored: Slot, effective: Slot) -> bool:
-    if equal(found, stored) or equal(found, effective):
-        return True
-    if isinstance(found, dict) and isinstance(effective, dict):
-        inner = stored if isinstance(stored, dict) else {}
-        return all(
-            _settled(found.get(key, ABSENT), inner.get(key, ABSENT), effective.get(key, ABSENT))
-            for key in {**found, **inner, **effective}
-        )
-    return False
+        if not equal(theirs, before):
+            node[key] = theirs
+            still_open[key] = HiddenKey(before, tuple(own for own in ours if not equal(own, before)))
+    return Settled(values, node, still_open)

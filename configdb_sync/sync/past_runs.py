@@ -17,6 +17,7 @@ from configdb_sync.database import Database
 from configdb_sync.errors import SettingsError
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.journal import DIED, FAILED
+from configdb_sync.sync.lease import LASTS
 from configdb_sync.sync.tables import LEASES, RUN_NODES, RUN_REPORTS, RUNS, now_of
 
 AT_WORK = "AT WORK"
@@ -35,8 +36,10 @@ class PastNode:
 
 @dataclass(frozen=True)
 class PastRun:
-    """One run. ``outcome`` is an exit code's name, ``AT WORK``, ``DIED`` or ``INTERRUPTED``; counts are None without
-    a report."""
+    """One run; a later one has a higher ``number``, whatever the clocks say.
+
+    ``outcome`` is an exit code's name, ``AT WORK``, ``DIED`` or ``INTERRUPTED``; counts are None without a report.
+    """
 
     identity: str
     environment: int
@@ -46,6 +49,7 @@ class PastRun:
     pid: int
     kind: str
     stage: str | None
+    number: int
     started: datetime
     finished: datetime | None
     outcome: str
@@ -83,28 +87,21 @@ class PastRuns:
         self._clock = clock
         self._alive = alive
 
-    def newest(
-        self, environment: int | None = None, limit: int = 20, before: tuple[float, str] | None = None
-    ) -> list[PastRun]:
-        """Return the newest runs, of one environment or all, newest first.
-
-        ``before``: only those that come after the run of that begin (seconds since the epoch) and identity.
-        """
-        query = sa.select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.identity).limit(limit)
+    def newest(self, environment: int | None = None, limit: int = 20, before: int | None = None) -> list[PastRun]:
+        """Return the newest runs, of one environment or all, newest first; ``before``: those before that number."""
+        query = sa.select(RUNS).order_by(RUNS.c.number.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
             query = query.where(RUNS.c.environment == environment)
         if before is not None:
-            started, identity = before
-            same = sa.and_(RUNS.c.started == started, RUNS.c.identity > identity)
-            query = query.where(sa.or_(RUNS.c.started < started, same), RUNS.c.identity != identity)
+            query = query.where(RUNS.c.number < before)
         return self._runs(query)
 
     def newest_of(self, environments: Collection[int]) -> dict[int, PastRun]:
         """Return the newest run of each of these environments that had one."""
         other = RUNS.alias("other")
-        newest = sa.select(sa.func.max(other.c.started)).where(other.c.environment == RUNS.c.environment)
+        newest = sa.select(sa.func.max(other.c.number)).where(other.c.environment == RUNS.c.environment)
         query = sa.select(RUNS).where(
-            RUNS.c.environment.in_(sorted(environments)), RUNS.c.started == newest.scalar_subquery()
+            RUNS.c.environment.in_(sorted(environments)), RUNS.c.number == newest.scalar_subquery()
         )
         return {run.environment: run for run in self._runs(query)}
 
@@ -169,8 +166,10 @@ class PastRuns:
         return self._database.read(work)
 
     def _working(self, connection: Connection) -> frozenset[str]:
+        # A lease that ends later than any can was taken under another clock; one at work is renewed under this one.
         now = now_of(connection, self._clock)
-        return frozenset(connection.execute(sa.select(LEASES.c.run).where(LEASES.c.until > now)).scalars())
+        holds = LEASES.c.until.between(now, now + LASTS)
+        return frozenset(connection.execute(sa.select(LEASES.c.run).where(holds)).scalars())
 
     def _run(self, row: Row[Any], working: frozenset[str]) -> PastRun:
         facts = dict(row._mapping)  # noqa: SLF001 SQLAlchemy's own name for it

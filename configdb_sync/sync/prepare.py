@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from configdb_sync.hiera import Rewrite, created
+from configdb_sync.hiera import Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
 from configdb_sync.sync.decide import Write, confirmed
 from configdb_sync.sync.records import Record
@@ -36,7 +36,7 @@ def prepare(document: DocumentWork) -> Prepared:
         then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
     old = {} if before is None or document.file is None else dict(before.kept)
     kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
-    hidden = confirmed(decision.hidden)
+    hidden = confirmed(decision)
     done = Record(
         values=decision.meant.digest,
         files=(then,),
@@ -56,7 +56,7 @@ def prepare(document: DocumentWork) -> Prepared:
             done,
             files=(now, then),
             hidden=decision.hidden,
-            kept=old | kept,
+            kept=either(old, kept),
             marks=_marks(document, decision.hidden),
             created=done.created or _was_created(document),
         )

@@ -17,11 +17,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.database import Database, Schema, opened
+from configdb_sync.hiera import Kept
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
-from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS
+from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, next_number
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0005", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0006", table="sync_schema")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Record:
     values: str
     files: tuple[str | None, ...]
     hidden: Mapping[str, HiddenKey] = field(default_factory=dict, repr=False)
-    kept: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, Kept] = field(default_factory=dict, repr=False)
     marks: Mapping[str, Json] = field(default_factory=dict, repr=False)
     created: bool = False
     unsettled: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ def encode(record: Record) -> bytes:
             key: {"values": _boxed(hidden.values), "ours": [_boxed(own) for own in hidden.ours]}
             for key, hidden in record.hidden.items()
         },
-        "kept": dict(record.kept),
+        "kept": {key: [kept.text, *kept.written] for key, kept in record.kept.items()},
         "marks": dict(record.marks),
         "created": record.created,
         "unsettled": list(record.unsettled),
@@ -73,7 +74,7 @@ def decode(body: bytes) -> Record:
             key: HiddenKey(_unboxed(hidden["values"]), tuple(map(_unboxed, hidden["ours"])))
             for key, hidden in found["hidden"].items()
         },
-        kept=found["kept"],
+        kept={key: Kept(text, tuple(written)) for key, (text, *written) in found["kept"].items()},
         marks=found["marks"],
         created=found["created"],
         unsettled=tuple(found["unsettled"]),
@@ -104,6 +105,19 @@ class Records:
         rows = self._database.read(lambda connection: connection.execute(query).all())
         return {name: decode(body) for name, body in rows}
 
+    def left_elsewhere(self, node: str) -> dict[str, Record]:
+        """Return the node's records of other environments that are newer than those of this one, by data source.
+
+        A node whose files are moved to another environment takes our writing along (U18).
+        """
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                sa.select(RECORDS).where(RECORDS.c.node == node).order_by(RECORDS.c.number)
+            ).all()
+        )
+        newest = {row.data_source: row for row in rows}
+        return {name: decode(row.body) for name, row in newest.items() if row.environment != self._environment}
+
     def store(self, node: str, records: Mapping[str, Record]) -> None:
         """Replace the node's records of the given data sources, durably, all or none."""
         if not records:
@@ -121,8 +135,9 @@ class Records:
         ]
 
         def work(connection: sa.Connection) -> None:
+            number = next_number(connection, RECORDS.c.number)
             self._delete(connection, node, records)
-            connection.execute(sa.insert(RECORDS), rows)
+            connection.execute(sa.insert(RECORDS), [{**row, "number": number} for row in rows])
 
         self._database.write(work)
 

@@ -12,6 +12,7 @@ RUNS = sa.table(
     *(sa.column(name, sa.Text) for name in ("identity", "place", "author", "host", "kind", "stage", "outcome")),
     *(sa.column(name, sa.Integer) for name in ("environment", "pid", "exit", "nodes", "uploads", "writes", "problems")),
     sa.column("bytes", sa.BigInteger),
+    sa.column("number", sa.BigInteger),
     sa.column("digest", sa.Text),
     sa.column("started", sa.Double),
     sa.column("finished", sa.Double),
@@ -42,7 +43,7 @@ LEASES = sa.table(
 WITHHELD = sa.table(
     "withheld",
     *(sa.column(name, sa.Text) for name in ("digest", "run", "author", "spent")),
-    sa.column("environment", sa.Integer),
+    *(sa.column(name, sa.Integer) for name in ("environment", "runs")),
     sa.column("noted", sa.Double),
     sa.column("approved", sa.Double),
     sa.column("changes", sa.LargeBinary),
@@ -60,6 +61,12 @@ VERSIONS = sa.table(
 BLOBS = sa.table("document_blobs", sa.column("address", sa.Text), sa.column("body", sa.LargeBinary))
 
 
+def next_number(connection: Connection, column: sa.ColumnClause[int]) -> int:
+    """Return a number above all that a table has: an order of rows that no clock can turn around."""
+    last = connection.execute(sa.select(sa.func.max(column))).scalar()
+    return 1 if last is None else last + 1
+
+
 def now_of(connection: Connection, clock: Clock) -> float:
     """Return seconds since the epoch by the clock that all masters share: the database server's where there is one."""
     if connection.dialect.name == "sqlite":
@@ -71,6 +78,7 @@ RECORDS = sa.table(
     "records",
     *(sa.column(name, sa.Text) for name in ("place", "node", "data_source", "run")),
     sa.column("environment", sa.Integer),
+    sa.column("number", sa.BigInteger),
     sa.column("body", sa.LargeBinary),
 )
 

@@ -54,8 +54,9 @@ class DocumentWork:
 class NodeWork:
     """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
 
-    ``fresh``: nothing was ever uploaded of this node. ``files``: the digest of its files if it may be remembered as one
-    at rest (``quiet``). ``moves``: overrides to be moved out of folders' documents before anything else.
+    ``outdated``: the data sources of which another environment has newer records. ``fresh``: nothing was ever uploaded
+    of this node. ``files``: the digest of its files if it may be remembered as one at rest (``quiet``). ``moves``:
+    overrides to be moved out of folders' documents before anything else.
     """
 
     plan: NodePlan
@@ -63,6 +64,7 @@ class NodeWork:
     documents: tuple[DocumentWork, ...] = ()
     data_sources: tuple[str, ...] = ()
     records: Mapping[str, Record] = field(default_factory=dict, repr=False)
+    outdated: frozenset[str] = frozenset()
     fresh: bool = False
     files: str | None = None
     moves: tuple[Move, ...] = ()

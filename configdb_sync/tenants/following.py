@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 
 from configdb_sync.clock import Clock, new_run_id
@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 EVERY = 5.0
 LONGEST = 60.0
+LATE_FOR = 900.0
+"""Seconds, by the monotonic clock, for which a tenant's time must be seen to be over before it is purged."""
+LOOKS = 3
 
 
 class Connected:
@@ -51,12 +54,42 @@ def change_now(clock: Clock, actor: str, origin: str) -> Change:
     return Change(actor, origin, new_run_id(), int(now.timestamp()) * 1_000_000 + now.microsecond)
 
 
-def purge_due(registry: Registry, clock: Clock, actor: str, origin: str) -> list[str]:
-    """Purge all tenants whose time to be recovered is over; return them."""
+class Lateness:
+    """What is irrevocable waits until it has been late for a while: a clock may be wrong until it is set.
+
+    Used by one thread.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def lasting(self, late: Mapping[str, int]) -> list[str]:
+        """Return the names that were late at each of the last looks, of which this is one, for long enough.
+
+        ``late`` says of each how long it had (microseconds): what had no time needs no proof that it is over.
+        """
+        now = self._clock.monotonic()
+        seen = {name: self._seen.get(name, (now, 0)) for name in late}
+        self._seen = {name: (first, looks + 1) for name, (first, looks) in seen.items()}
+        return [
+            name
+            for name, (first, looks) in self._seen.items()
+            if not late[name] or (looks >= LOOKS and now - first >= min(LATE_FOR, late[name] / 1_000_000))
+        ]
+
+
+def purge_due(registry: Registry, clock: Clock, actor: str, origin: str, lateness: Lateness | None = None) -> list[str]:
+    """Purge all tenants whose time to be recovered is over; return them.
+
+    ``lateness`` tells whose time is over beyond doubt; without it the clock is believed.
+    """
     purged: list[str] = []
     while True:
         change = change_now(clock, actor, origin)
-        gone = [tenant for tenant in registry.due(change.time) if registry.purge(change, tenant)]
+        late = registry.due(change.time)
+        due = late if lateness is None else lateness.lasting(late)
+        gone = [tenant for tenant in due if registry.purge(change, tenant)]
         if not gone:
             return purged
         purged += gone
@@ -69,6 +102,7 @@ class Following:
         self._registry = registry
         self._client = client
         self._clock = clock
+        self._lateness = Lateness(clock)
         self._outbox = Outbox(registry, client, clock)
         self._woken = threading.Event()
         threading.Thread(target=self._run, name="following", daemon=True).start()
@@ -91,7 +125,7 @@ class Following:
     def _once(self) -> bool:
         """Do what there is to do; return whether all of it could be done."""
         try:
-            purge_due(self._registry, self._clock, "service", "service")
+            purge_due(self._registry, self._clock, "service", "service", self._lateness)
             done = self._outbox.work_off()
         except BusyError:
             return True

@@ -127,7 +127,9 @@ def mark(
     """
     found = there(locked(work.connection, [tenant]).get(tenant), tenant)
     conditions.check(found.etag)
-    until = work.time + retention
+    # A clock that is behind must not shorten the time to recover: what was noted before tells that it is later.
+    newest = work.connection.execute(sa.select(sa.func.max(schema.audit.c.time))).scalar() or 0
+    until = max(work.time, newest) + retention
     work.connection.execute(
         sa.update(TENANTS).where(TENANTS.c.number == found.number).values(deleted=work.time, purge_after=until)
     )
@@ -147,9 +149,11 @@ def recover(work: Work, tenant: str) -> None:
     auditing.note(work, tenant, "", "recover")
 
 
-def due(connection: Connection, time: int) -> list[str]:
-    """Return tenants whose time to be recovered is over."""
-    return list(connection.scalars(sa.select(TENANTS.c.id).where(TENANTS.c.purge_after <= time).limit(100)))
+def due(connection: Connection, time: int) -> dict[str, int]:
+    """Return tenants whose time to be recovered is over, with how long that was (microseconds)."""
+    query = sa.select(TENANTS.c.id, TENANTS.c.purge_after - TENANTS.c.deleted).where(TENANTS.c.purge_after <= time)
+    rows = connection.execute(query.order_by(TENANTS.c.purge_after).limit(100))
+    return {row[0]: row[1] for row in rows}
 
 
 def purge(work: Work, tenant: str) -> bool:

@@ -70,7 +70,7 @@ class Registry:
         """See ``lifecycle.recover``."""
         self.write(change, lambda work: lifecycle.recover(work, tenant))
 
-    def due(self, time: int) -> list[str]:
+    def due(self, time: int) -> dict[str, int]:
         """See ``lifecycle.due``."""
         return self.read(lambda connection: lifecycle.due(connection, time))
 

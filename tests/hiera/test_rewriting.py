@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader, Rewrite, created
-from configdb_sync.hiera.exchanging import rendered
+from configdb_sync.hiera import Kept, Reader, Rewrite, created, either
+from configdb_sync.hiera.dumper import Style, block
+from configdb_sync.hiera.exchanging import WHOLE
+from configdb_sync.hiera.layout import Layout
 from configdb_sync.jsonvalues import same
 from tests.hiera.ruby_oracle import outcome
 from tests.hiera.yaml_generation import document
@@ -32,7 +35,12 @@ c: "text"
 """
 
 
-def written(raw: bytes, changes: Mapping[str, Any], kept: Mapping[str, str] | None = None, **options: Any) -> Rewrite:
+def texts(result: Rewrite) -> dict[str, str]:
+    """Return the texts that a rewriting kept."""
+    return {key: kept.text for key, kept in result.kept.items()}
+
+
+def written(raw: bytes, changes: Mapping[str, Any], kept: Mapping[str, Kept] | None = None, **options: Any) -> Rewrite:
     """Return the file with some keys changed (``...``: taken out); it must hold them and go back to the byte."""
     reader = Reader()
     document = reader.read(raw)
@@ -40,7 +48,6 @@ def written(raw: bytes, changes: Mapping[str, Any], kept: Mapping[str, str] | No
     result = document.rewritten(target, kept, **options)
     again = reader.read(result.raw)
     assert same(dict(again.values), target)
-    assert json.loads(json.dumps(dict(result.kept))) == result.kept
     assert again.rewritten(target, result.kept) == result
     if kept is None:
         assert again.rewritten(document.values, result.kept) == Rewrite(raw, {})
@@ -57,22 +64,22 @@ def test_an_unchanged_target_is_the_file_itself() -> None:
 def test_every_other_byte_stays() -> None:
     result = written(FILE, {"a": {"new": [1, {"deep": "x"}]}})
     block = b'a:\n    new:\n      - 1\n      - deep: "x"\n'
-    assert result == Rewrite(FILE.replace(b"a: 1  # one\n", block), {"a": "a: 1  # one"})
+    assert (result.raw, texts(result)) == (FILE.replace(b"a: 1  # one\n", block), {"a": "a: 1  # one"})
     result = written(FILE, {"c": None})
-    assert result == Rewrite(FILE.replace(b'c: "text"', b"c: null"), {"c": 'c: "text"'})
+    assert (result.raw, texts(result)) == (FILE.replace(b'c: "text"', b"c: null"), {"c": 'c: "text"'})
 
 
 def test_comments_between_keys_stay_and_those_within_come_back() -> None:
     result = written(FILE, {"b": {"x": [3]}})
     assert b"# about b\nb:\n    x:\n      - 3\n\n# about c\n" in result.raw
-    assert result.kept == {"b": "b:\n    x: [1, 2]   # kept as it is\n    list:\n      - p\n      - q"}
+    assert texts(result) == {"b": "b:\n    x: [1, 2]   # kept as it is\n    list:\n      - p\n      - q"}
 
 
 def test_new_keys_go_to_the_end_and_away_again() -> None:
     result = written(FILE, {"new": 1, "other": {"x": 2}})
-    assert result == Rewrite(FILE + b"new: 1\nother:\n    x: 2\n", {"new": "", "other": ""})
+    assert (result.raw, texts(result)) == (FILE + b"new: 1\nother:\n    x: 2\n", {"new": "", "other": ""})
     less = Reader().read(result.raw).rewritten({**Reader().read(FILE).values, "other": {"x": 2}}, result.kept)
-    assert less == Rewrite(FILE + b"other:\n    x: 2\n", {"other": ""})
+    assert (less.raw, texts(less)) == (FILE + b"other:\n    x: 2\n", {"other": ""})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +130,7 @@ def test_users_of_an_anchor_in_a_changed_key_are_written_out_and_come_back() -> 
     raw = b"a: &x\n  k: 1\nb:\n  <<: *x\n  l: 2\nc: &y [*x]\nd: *y\ne: &x 5\nf: *x\n"
     result = written(raw, {"a": 7})
     assert result.raw == (b"a: 7\nb:\n  k: 1\n  l: 2\nc:\n- k: 1\nd:\n- k: 1\ne: &x 5\nf: *x\n")
-    assert result.kept == {"a": "a: &x\n  k: 1", "b": "b:\n  <<: *x\n  l: 2", "c": "c: &y [*x]", "d": "d: *y"}
+    assert texts(result) == {"a": "a: &x\n  k: 1", "b": "b:\n  <<: *x\n  l: 2", "c": "c: &y [*x]", "d": "d: *y"}
     assert written(raw, {"e": 6}).kept.keys() == {"e", "f"}
     assert written(raw, {"f": 6}).raw == raw.replace(b"f: *x", b"f: 6")
 
@@ -143,35 +150,36 @@ def test_users_of_an_anchor_in_a_changed_key_are_written_out_and_come_back() -> 
 )
 def test_a_file_whose_keys_cannot_be_told_apart_is_kept_whole(raw: bytes) -> None:
     result = written(raw, {"a": [1]})
-    assert result.kept in ({"": raw.decode()}, {"a": ""})
+    assert texts(result) in ({"": raw.decode()}, {"a": ""})
     again = Reader().read(result.raw)
     two = again.rewritten({**again.values, "c": 2}, result.kept)
-    assert two.kept == {**result.kept, **({} if "" in result.kept else {"c": ""})}
+    assert texts(two) == {**texts(result), **({} if "" in result.kept else {"c": ""})}
     assert Reader().read(two.raw).rewritten(Reader().read(raw).values, two.kept) == Rewrite(raw, {})
 
 
 def test_a_key_that_is_taken_out_keeps_its_place_by_the_whole_text() -> None:
     result = written(FILE, {"b": ..., "c": "x"})
     assert result.raw == b'# The settings of node 7\n---\na: 1  # one\n# about b\n\n# about c\nc: "x"\n# the end\n'
-    assert result.kept == {"": FILE.decode()}
-    assert written(b"a: 1\n", {"a": ...}) == Rewrite(b"--- {}\n", {"": "a: 1\n"})
+    assert texts(result) == {"": FILE.decode()}
+    emptied = written(b"a: 1\n", {"a": ...})
+    assert (emptied.raw, texts(emptied)) == (b"--- {}\n", {"": "a: 1\n"})
 
 
 def test_an_empty_key_is_never_taken_for_the_whole_file() -> None:
     result = written(b'"": 1\na: 2\n', {"": 3})
-    assert result.kept == {"": '"": 1\na: 2\n'}
-    assert written(b"a: 2\n", {"": 3}).kept == {"": "a: 2\n"}
-    assert written(b'"": 1\na: 2\n', {"a": 3}).kept == {"a": "a: 2"}
+    assert texts(result) == {"": '"": 1\na: 2\n'}
+    assert texts(written(b"a: 2\n", {"": 3})) == {"": "a: 2\n"}
+    assert texts(written(b'"": 1\na: 2\n', {"a": 3})) == {"a": "a: 2"}
 
 
 def test_a_second_override_keeps_the_node_s_own_text() -> None:
     one = written(FILE, {"a": 2})
     two = Reader().read(one.raw).rewritten({**Reader().read(one.raw).values, "a": 3, "c": 1}, one.kept)
-    assert two.kept == {"a": "a: 1  # one", "c": 'c: "text"'}
+    assert texts(two) == {"a": "a: 1  # one", "c": 'c: "text"'}
     assert two.raw == FILE.replace(b"a: 1  # one", b"a: 3").replace(b'c: "text"', b"c: 1")
     target = {**Reader().read(two.raw).values, "a": 1}
     three = Reader().read(two.raw).rewritten(target, two.kept)
-    assert three == Rewrite(FILE.replace(b'c: "text"', b"c: 1"), {"c": 'c: "text"'})
+    assert (three.raw, texts(three)) == (FILE.replace(b'c: "text"', b"c: 1"), {"c": 'c: "text"'})
 
 
 def test_what_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
@@ -180,7 +188,7 @@ def test_what_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
     document = Reader().read(anew)
     own = {**document.values, "c": "text"}
     two = document.rewritten({**own, "a": 6, "c": 4}, one.kept)
-    assert two.kept == {"a": "a: {z: 5} # anew", "c": 'c: "text"'}
+    assert texts(two) == {"a": "a: {z: 5} # anew", "c": 'c: "text"'}
     three = Reader().read(two.raw).rewritten(own, two.kept)
     assert three == Rewrite(anew.replace(b"c: 3", b'c: "text"'), {})
 
@@ -188,7 +196,7 @@ def test_what_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
 def test_a_file_that_the_node_wrote_anew_is_its_own_to_the_byte() -> None:
     for first in (b"{a: 1, b: 2}\n", FILE):
         one = written(first, {"a": ...} if first is FILE else {"a": 3})
-        assert one.kept == {"": first.decode()}
+        assert texts(one) == {"": first.decode()}
         for anew in (b"a: 1 # anew\nb: 2\n", b"{a: 1, b: 2, c: 3}\n", one.raw + b"# anew\n"):
             document = Reader().read(anew)
             two = document.rewritten({**document.values, "b": 5}, one.kept)
@@ -205,17 +213,18 @@ def test_kept_texts_of_before_and_after_a_write_fit_either() -> None:
             target = {key: value for key, value in {**values, **two}.items() if value is not ...}
             second = Reader().read(first.raw).rewritten(target, first.kept)
             for raw in (first.raw, second.raw):
-                back = Reader().read(raw).rewritten(values, {**first.kept, **second.kept})
+                back = Reader().read(raw).rewritten(values, either(first.kept, second.kept))
                 assert back == Rewrite(FILE, {}), (one, two)
 
 
 @pytest.mark.parametrize(
-    "kept", [{"a": "]["}, {"a": "zzz: 1"}, {"": "]["}, {"": "- 1"}, {"q": "q: 1"}, {"a": "\ud800"}]
+    "kept", [{"a": "]["}, {"a": "zzz: 1"}, {"": "]["}, {"": "- 1"}, {"q": "q: 1"}, {"a": "\ud800"}, {"a": "a: *gone"}]
 )
 def test_kept_texts_that_do_not_fit_cost_no_value(kept: dict[str, str]) -> None:
     document = Reader().read(FILE)
     target = {**document.values, "b": 1}
-    result = document.rewritten(target, kept)
+    shown = tuple(hashlib.sha256(text).hexdigest() for text in (FILE, b"a: 1  # one"))
+    result = document.rewritten(target, {key: Kept(text, shown) for key, text in kept.items()})
     assert same(dict(Reader().read(result.raw).values), target)
 
 
@@ -247,7 +256,7 @@ def test_created_files_hold_at_least_an_empty_mapping() -> None:
 def test_very_long_keys_are_written_so_that_they_are_read() -> None:
     values = {"k" * 2000: {"é" * 1200: [{"x" * 1030: "y"}]}, "a": 1}
     assert Reader().read(created(values)).values == values
-    assert Reader().read(created({"a": 1})).rewritten(values).kept == {"": "---\na: 1\n"}
+    assert Reader().read(created({"a": 1})).rewritten(values).kept[""].text == "---\na: 1\n"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +295,7 @@ def _life_of_a_file(seed: int, steps: int) -> None:
     reader = Reader()
     own = raw = _readable(draw, reader)
     overrides: dict[str, Any] = {}
-    kept: dict[str, str] = {}
+    kept: dict[str, Kept] = {}
     for _ in range(steps):
         action = draw.random()
         if action < 0.5:
@@ -294,33 +303,100 @@ def _life_of_a_file(seed: int, steps: int) -> None:
             overrides[key] = draw.choice((1, "x", {"y": [1]}, None, ["p"]))
         elif action < 0.8 and overrides:
             del overrides[draw.choice(list(overrides))]
-        elif action < 0.9:
+        elif action < 0.87:
             own = raw = _readable(draw, reader, kept)
+        else:
+            own, raw = _edited(draw, reader, own, raw, kept)
         target = {**reader.read(own).values, **overrides}
         result = reader.read(raw).rewritten(target, kept)
         assert same(dict(reader.read(result.raw).values), target), (seed, own)
         lost = draw.random() < 0.1
-        kept = {**kept, **result.kept} if lost or draw.random() < 0.1 else dict(result.kept)
+        kept = either(kept, result.kept) if lost or draw.random() < 0.1 else dict(result.kept)
         raw = raw if lost else result.raw
     back = reader.read(raw).rewritten(reader.read(own).values, kept)
     assert back.raw == own, (seed, own)
 
 
-def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, str] | None = None) -> bytes:
+def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, Kept] | None = None) -> bytes:
     """Return a file, none in which a key with a kept text stands just as we would write it: that is taken for ours."""
     while True:
         raw = document(draw).encode()
         found = outcome(reader, raw)
         if isinstance(found, DocumentError):
             continue
-        layout, marks = reader.layout_of(raw), found.type_marks()
+        layout = reader.layout_of(raw)
         places = {place.key: place.text for place in layout.places} if layout is not None else {}
-        if layout is None or not any(
-            places[key] == rendered(key, found.values[key], marks.get(key) or {}, layout.style, layout.column)
-            for key in kept or {}
-            if key in places
-        ):
+        if not any(one.covered_by(places[key]) for key, one in (kept or {}).items() if key in places):
             return raw
+
+
+def _edited(
+    draw: random.Random, reader: Reader, own: bytes, raw: bytes, kept: Mapping[str, Kept]
+) -> tuple[bytes, bytes]:
+    """Return the node's own file and the present one after the node edited both around what we replaced."""
+    before = reader.layout_of(own), reader.layout_of(raw)
+    if WHOLE in kept or None in before:
+        return own, raw
+    action = draw.choice((_restyled, _commented, _reordered, _appended))
+    seed = draw.random()
+    after = [action(random.Random(seed), layout, kept) for layout in before if layout is not None]
+    texts = [layout.text().encode() for layout in after if layout is not None]
+    if len(texts) < 2:
+        return own, raw
+    read = [found.values for text in texts if not isinstance(found := outcome(reader, text), DocumentError)]
+    changed = {key: value for key, value in reader.read(raw).values.items() if key in kept}
+    fits = len(read) > 1 and same(dict(read[1]), {**read[0], **changed})
+    return (texts[0], texts[1]) if fits else (own, raw)
+
+
+def _untouched(layout: Layout, kept: Mapping[str, Kept]) -> list[int]:
+    """Return the places that are the node's own, single, and tied to no other."""
+    return [
+        index
+        for index, place in enumerate(layout.places)
+        if place.key not in kept and place.key and not place.anchored and len(layout.indexes(place.key)) == 1
+    ]
+
+
+def _restyled(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+    indexes = _untouched(layout, kept)
+    if not indexes:
+        return None
+    index = draw.choice(indexes)
+    style = Style(draw.choice((1, 2, 3, 4)), draw.choice((0, 2)), layout.style.newline)
+    text = block(str(layout.places[index].key), {"s": draw.randint(0, 9), "l": [1]}, style, layout.column)
+    return layout.exchanged({index: text})
+
+
+def _commented(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+    indexes = _untouched(layout, kept)
+    if not indexes:
+        return None
+    index = draw.choice(indexes)
+    places = list(layout.places)
+    places[index] = replace(places[index], gap=f"{layout.style.newline}# by the node{places[index].gap}")
+    return replace(layout, places=tuple(places))
+
+
+def _reordered(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+    indexes = _untouched(layout, kept)
+    if len(indexes) < 2:
+        return None
+    one, two = draw.sample(indexes, 2)
+    places = list(layout.places)
+    places[one], places[two] = (
+        replace(places[one], text=places[two].text, key=places[two].key),
+        replace(places[two], text=places[one].text, key=places[one].key),
+    )
+    return replace(layout, places=tuple(places))
+
+
+def _appended(draw: random.Random, layout: Layout, _kept: Mapping[str, Kept]) -> Layout | None:
+    key = draw.choice(("fresh", "fresher"))
+    if layout.indexes(key) or layout.tail:
+        return None
+    style = Style(draw.choice((2, 3)), 0, layout.style.newline)
+    return layout.appended(key, block(key, {"s": draw.randint(0, 9)}, style, layout.column))
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -48,7 +48,7 @@ def record_of(decision: Decision, *, created: bool = False) -> Record:
     return Record(
         values=decision.meant.digest,
         files=("x",),
-        hidden=confirmed(decision.hidden),
+        hidden=confirmed(decision),
         created=created,
         unsettled=decision.meant.ambiguous,
     )

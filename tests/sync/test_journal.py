@@ -143,8 +143,11 @@ def test_a_clock_that_was_put_back_drops_no_run_that_has_just_ended(
         finish(begin(f"req-{number}"), f"req-{number}", keep=3)
     clock.sleep(-86400)
     finish(begin("req-back"), "req-back", node("1"), keep=3)
-    assert {run.identity for run in past.newest(5)} == {"req-back", "req-2", "req-1"}
+    assert [run.identity for run in past.newest(5)] == ["req-back", "req-2", "req-1"]
+    assert past.find("last").identity == past.newest_of([5])[5].identity == "req-back"
+    assert [run.identity for run in past.newest(5, before=past.find("req-2").number)] == ["req-1"]
     assert begin("req-next").order(THERE) == ["2", "3", "1"]
+    assert past.find("last").identity == "req-next"
     finish(begin("req-one"), "req-one", keep=1)
     assert [run.identity for run in past.newest(5)] == ["req-one"]
 

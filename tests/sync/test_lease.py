@@ -101,3 +101,19 @@ def test_it_is_renewed_while_the_run_works(own_database: Database, monkeypatch: 
             SystemClock().sleep(0.01)
         assert until() > first
     assert own_database.read(lambda connection: connection.execute(LEASES.select()).all()) == []
+
+
+@pytest.mark.parametrize("days", [-31, 31])
+def test_a_clock_that_is_set_neither_frees_a_lease_nor_holds_it(
+    own_database: Database, clock: StillClock, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    shift = 0.0
+    monkeypatch.setattr(module, "now_of", lambda _, clock: clock.now().timestamp() + shift)
+    held = make(own_database, clock, "req-1")
+    held.take((), 0)
+    shift = days * 86400.0
+    with pytest.raises(BusyError, match="req-1"):
+        make(own_database, clock, "req-2", "two").take((), LASTS / 2)
+    held.check()
+    held.renew()
+    make(own_database, clock, "req-2", "two").take((), LASTS + 2)

@@ -21,6 +21,7 @@ def run(identity: str, outcome: str = "OK") -> PastRun:
         pid=1,
         kind="sync",
         stage=None,
+        number=1,
         started=datetime(2026, 1, 1, tzinfo=UTC),
         finished=None,
         outcome=outcome,

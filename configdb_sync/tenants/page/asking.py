@@ -7,7 +7,6 @@ where ConfigDB can't be asked.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,25 +114,13 @@ def runs(context: Context, scope: str | None, environment: int, query: Mapping[s
     """Return a page of an environment's runs, newest first."""
     chronicle = chronicle_of(context)
     limit = limit_of(context, query)
-    found = chronicle.past.newest(environment, limit + 1, _run_marker(query.get("marker")))
+    found = chronicle.past.newest(environment, limit + 1, number_of(query))
     if not found and scope is None:
         _there(context, environment)
     more, found = len(found) > limit, found[:limit]
-    marker = f"{found[-1].started.timestamp()!r}/{found[-1].identity}" if more else None
+    marker = str(found[-1].number) if more else None
     failed = chronicle.past.failed_nodes([one.identity for one in found])
     return Seen(views.runs_view(environment, found, marker, limit, failed=failed, scope=scope))
-
-
-def _run_marker(text: str | None) -> tuple[float, str] | None:
-    if text is None:
-        return None
-    started, slash, identity = text.partition("/")
-    try:
-        if slash and identity and math.isfinite(float(started)):
-            return float(started), identity
-    except ValueError:
-        pass
-    raise refuse(400, "marker must be a time and a run, as runs_next gives it")
 
 
 def run(context: Context, scope: str | None, environment: int, identity: str) -> Seen:

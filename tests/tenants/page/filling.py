@@ -61,7 +61,15 @@ def fill_database(url: str, environment: int, count: int, runs: int = 10) -> Non
 def _run(connection: sa.Connection, environment: int, number: int, nodes: list[str], failed: list[str]) -> None:
     identity = f"req-{uuid.UUID(int=environment << 32 | number)}"
     began = BEGAN + 3600 * number
-    about = {"environment": environment, "place": "made", "author": "root", "host": "fuel", "pid": 1, "kind": "sync"}
+    about = {
+        "environment": environment,
+        "number": number,
+        "place": "made",
+        "author": "root",
+        "host": "fuel",
+        "pid": 1,
+        "kind": "sync",
+    }
     counts = {
         "nodes": len(nodes),
         "uploads": number,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.page import asking, gathering
 from configdb_sync.tenants.page.chronicle import Chronicle, make
 from configdb_sync.tenants.registry import Registry
-from tests.tenants.page.filling import BEGAN, SOURCES, fill_database
+from tests.tenants.page.filling import SOURCES, fill_database
 
 ENV = 4242
 LEVELS = (("nodes", "%{uid}"),)
@@ -84,8 +85,7 @@ def test_runs_page_by_page(context: Context) -> None:
         seen += view["runs"]
         if view["runs_next"] is None:
             break
-        marker = f"{BEGAN + 3600 * (10 - len(seen))!r}/{seen[-1]['run']}"
-        query = {"limit": "3", "marker": marker}
+        query = {"limit": "3", "marker": parse_qs(urlsplit(view["runs_next"]).query)["marker"][0]}
     assert [run["bytes"] for run in seen] == [1000 * number for number in range(10, 0, -1)]
 
 

@@ -1,0 +1,86 @@
+"""U18: a node that comes under another environment takes our writing along; no override becomes its own value there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from configdb_sync.exits import Exit
+from tests.support.product import Product
+from tests.support.trees import make_trees
+
+NODE = ("--level", "nodes=1")
+
+
+@pytest.fixture
+def trees(product: Product, tmp_path: Path) -> Path:
+    """A node in environment 5."""
+    trees = make_trees(tmp_path / "trees", "1")
+    assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
+    return trees
+
+
+def override(product: Product, trees: Path, data_source: str, key: str) -> None:
+    where = ("--env", 5, *NODE, "-r", data_source, "--key", key)
+    assert product("override", *where, "--type", "bool", "--value", "true").code == Exit.OK
+    assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
+
+
+def move(trees: Path, one: int, other: int) -> Path:
+    """Let the node belong to another environment; return its base file."""
+    cluster = trees / "node-1/etc/fuel/cluster"
+    (cluster / str(one)).rename(cluster / str(other))
+    link, file = trees / "node-1/etc/astute.yaml", cluster / f"{other}/astute.yaml"
+    link.unlink()
+    link.symlink_to(f"fuel/cluster/{other}/astute.yaml")
+    file.write_text(file.read_text().replace(f"deployment_id: {one}", f"deployment_id: {other}"))
+    return file
+
+
+def nova(product: Product, env: int) -> dict[str, Any]:
+    found = product("get", "--env", env, *NODE, "-r", "astute", "--values", "--format", "json")
+    values: dict[str, Any] = found.json.get("nova", {})
+    return values
+
+
+def test_a_file_that_is_as_the_other_environment_left_it_is_the_node_s_again(product: Product, trees: Path) -> None:
+    path = trees / "node-1/etc/hiera/globals.yaml"
+    before = path.read_bytes()
+    override(product, trees, "globals", "use_syslog")
+    override(product, trees, "globals", "added")
+    assert path.read_bytes() != before
+    move(trees, 5, 6)
+    for _ in range(2):
+        assert product("sync", "--env", 6, "--from", trees).code == Exit.OK
+        assert path.read_bytes() == before
+    move(trees, 6, 5)
+    assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
+    assert yaml.safe_load(path.read_text())["added"] is True
+    product("rm-override", "--env", 5, *NODE, "-r", "globals", "--all-keys")
+    assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
+    assert path.read_bytes() == before
+
+
+def test_in_a_file_that_changed_since_the_override_is_ambiguous(product: Product, trees: Path) -> None:
+    override(product, trees, "astute", "nova.debug")
+    file = move(trees, 5, 6)
+    before = file.read_bytes()
+    for _ in range(2):
+        done = product("sync", "--env", 6, "--from", trees)
+        assert (done.code, nova(product, 6)) == (Exit.PARTIAL, {}), done.out
+        assert "'nova'" in done.out
+        assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(("side", "value"), [("node", True), ("configdb", False)])
+def test_the_user_takes_a_side(product: Product, trees: Path, side: str, *, value: bool) -> None:
+    override(product, trees, "astute", "nova.debug")
+    file = move(trees, 5, 6)
+    product("sync", "--env", 6, "--from", trees)
+    done = product("sync", "--env", 6, "--from", trees, f"--accept-{side}")
+    assert done.code == Exit.OK, done.out
+    assert nova(product, 6)["debug"] is value
+    assert yaml.safe_load(file.read_text())["nova"] == {"debug": value, "workers": 4, "db_password": "CANARY-old"}
