@@ -5,6 +5,8 @@ import os
 import random
 import shutil
 import socket
+import stat
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -15,8 +17,10 @@ from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands, Piece
 from configdb_sync.nodes.remote.limits import Limits
+from configdb_sync.nodes.remote.listing import listed
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.stream import unpacked
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support import fixtures
@@ -405,6 +409,25 @@ def test_no_command_is_too_long_for_a_node_whatever_it_holds(tmp_path: Path) -> 
     assert len(found.files) == 401
     assert count > 2
     assert longest < shell.ARGUMENT
+
+
+def test_nobody_else_on_the_node_sees_what_is_printed(tmp_path: Path) -> None:
+    """systemu, by which the agent runs commands, makes the file for our output with everybody's rights."""
+    node = make_node(tmp_path)
+    folder = tmp_path / "systemu_node_1_2_0_3_1"
+    folder.mkdir(mode=0o755)
+    output = folder / "stdout"
+    output.touch(0o644)
+    with output.open("rb") as opened_before:
+        with output.open("wb") as stdout:
+            command = Commands(root=str(node)).read([f"{node}/etc/hiera".encode()])
+            subprocess.run(["/bin/sh", "-c", command], stdout=stdout, check=True)
+        assert opened_before.read() == b""
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == ["stdout"]
+    found = listed(unpacked(output.read_bytes(), 1 << 20).content)
+    assert ASTUTE in found.contents.values()
 
 
 def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> None:
