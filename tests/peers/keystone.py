@@ -29,9 +29,8 @@ from typing import Any
 import requests
 import yaml
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache"
 START = 60.0
-INSTALL = 600.0
+PREPARE = 600.0
 CALL = 30.0
 PASSWORD = "CANARY-admin"
 
@@ -144,17 +143,9 @@ class Keystone:
 
 def python() -> Path:
     """Return the Python of the peer's environment, made if it isn't there."""
-    folder = CACHE / f"keystone-{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = folder / "bin/python"
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "keystone.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "ready").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=INSTALL)
-            command = [str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check", "keystone"]
-            subprocess.run(command, check=True, timeout=INSTALL, capture_output=True)
-            (folder / "ready").touch()
-    return interpreter
+    from tests.peers import environments  # which the server itself doesn't find
+
+    return environments.interpreter("keystone", ["keystone"])
 
 
 @contextlib.contextmanager
@@ -174,7 +165,7 @@ def _prepared() -> Path:
     """Return a folder with an empty database and keys, made if it isn't there."""
     interpreter = python()
     folder = interpreter.parents[1] / "prepared"
-    with (CACHE / "keystone.lock").open("w") as lock:
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder
@@ -189,7 +180,7 @@ def _prepared() -> Path:
         for kind in ("public", "internal", "admin"):
             bootstrap += [f"--bootstrap-{kind}-url", "http://127.0.0.1:1/v3"]  # each copy has an address of its own
         for command in (["db_sync"], ["fernet_setup", *owner], ["credential_setup", *owner], bootstrap):
-            subprocess.run([*manage, *command], check=True, timeout=INSTALL, capture_output=True)
+            subprocess.run([*manage, *command], check=True, timeout=PREPARE, capture_output=True)
         new.rename(folder)
     return folder
 
