@@ -29,7 +29,7 @@ from typing import Any
 import requests
 import yaml
 
-START = 60.0
+START = 180.0
 PREPARE = 600.0
 CALL = 30.0
 PASSWORD = "CANARY-admin"
