@@ -52,9 +52,10 @@ MASTER = (
 )
 """What the services' files on a master are tried with; unpacked without root they don't find their own parts."""
 
-# Where Debian has Ruby's own library, that of its packages, and their gems.
+# Where Debian has Ruby's own library, that of its packages, and their gems; Perl's library and that of its packages.
 RUBY = ("usr/lib/ruby/[0-9]*", "usr/lib/*/ruby/[0-9]*", "usr/lib/ruby/vendor_ruby", "usr/lib/*/ruby/vendor_ruby/[0-9]*")
 GEMS = ("usr/share/rubygems-integration/*", "usr/lib/*/rubygems-integration/*", "usr/lib/ruby/gems/[0-9]*")
+PERL = ("usr/share/perl5", "usr/share/perl/[0-9]*", "usr/lib/*/perl/[0-9]*", "usr/lib/*/perl5/[0-9]*")
 PATHS = {"LD_LIBRARY_PATH", "RUBYLIB", "GEM_PATH", "PERL5LIB"}
 
 
@@ -116,14 +117,13 @@ def _wrapper(peer: Peer, top: Path, folder: Path) -> Path:
 def _environ(top: Path) -> dict[str, str]:
     """Return the variables by which programs unpacked below ``top`` find their own libraries and settings."""
     libraries = sorted({path.parent for path in top.glob("usr/lib/**/*.so*")})
-    ruby = [path.parent for path in sorted(top.glob("usr/lib/**/rbconfig.rb"))]
-    ruby += [path for pattern in RUBY for path in sorted(top.glob(pattern))]
+    compiled = [path.parent for path in sorted(top.glob("usr/lib/**/rbconfig.rb"))]
     values = {
         "LD_LIBRARY_PATH": _joined([path for path in libraries if path.name.endswith("-linux-gnu")]),
-        "RUBYLIB": _joined(ruby),
+        "RUBYLIB": _joined([*compiled, *_found(top, RUBY)]),
         # Ending so, it adds to the places where Ruby looks by itself.
-        "GEM_PATH": _joined([path for pattern in GEMS for path in sorted(top.glob(pattern))]) + ":",
-        "PERL5LIB": str(top / "usr/share/perl5"),
+        "GEM_PATH": _joined(_found(top, GEMS)) + ":",
+        "PERL5LIB": _joined(_found(top, PERL)),
         "RPM_CONFIGDIR": str(top / "usr/lib/rpm"),
     }
     if (settings := top / "etc/ssl/openssl.cnf").exists():
@@ -143,6 +143,10 @@ def _interpreter(program: Path) -> str:
     with program.open("rb") as file:
         first = file.readline(100)
     return "ruby " if first.startswith(b"#!") and b"ruby" in first else ""
+
+
+def _found(top: Path, patterns: Sequence[str]) -> list[Path]:
+    return [path for pattern in patterns for path in sorted(top.glob(pattern))]
 
 
 def _joined(paths: list[Path]) -> str:

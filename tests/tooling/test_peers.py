@@ -19,6 +19,8 @@ HOLDS = {
     "usr/lib/ruby/vendor_ruby/hiera.rb": "",
     "usr/lib/ruby/gems/3.3.0/gems/racc/racc.rb": "",
     "usr/share/rubygems-integration/all/specifications/x": "",
+    "usr/share/perl5/Dpkg.pm": "",
+    "usr/share/perl/5.40/File/Find.pm": "",
     "etc/ssl/openssl.cnf": "",
     "usr/bin/shown": "#!/bin/sh\n" + "".join(f'echo "{name}=${name}"\n' for name in NAMES),
 }
@@ -56,6 +58,7 @@ def test_it_finds_what_was_unpacked_with_it(peers: Any, cache: Path) -> None:
     assert found["RUBYLIB"].split(":")[0] == f"{top}/usr/lib/x86_64-linux-gnu/ruby/3.3.0"
     assert {f"{top}/usr/lib/ruby/3.3.0", f"{top}/usr/lib/ruby/vendor_ruby"} <= set(found["RUBYLIB"].split(":"))
     assert found["GEM_PATH"] == f"{top}/usr/share/rubygems-integration/all:{top}/usr/lib/ruby/gems/3.3.0:"
+    assert found["PERL5LIB"] == f"{top}/usr/share/perl5:{top}/usr/share/perl/5.40"
     assert found["OPENSSL_CONF"] == f"{top}/etc/ssl/openssl.cnf"
     assert found["RPM_CONFIGDIR"] == f"{top}/usr/lib/rpm"
 
