@@ -10,7 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from configdb_sync.backup import manifest
 from configdb_sync.backup.manifest import Manifest, Part
@@ -34,12 +34,11 @@ class _Plain(tarfile.TarInfo):
     """A member as ``write`` makes it: further headers, which are read into memory and follow each other without end,
     are refused before anything of them is read."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _FURTHER or found.size < 0:
+    # Only the member's first block is read by now. `frombuf` would be the place if all versions of Python called it.
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _FURTHER or self.size < 0:
             raise tarfile.ReadError("a header that no backup has")
-        return found
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
 def part_of(path: Path) -> Part:

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import debian
@@ -19,9 +19,13 @@ import debian
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 VENV = ROOT / ".venv"
-VENV_PYTHON = VENV / "bin/python"
+# Made beside the old one, which serves until the new one is whole.
+NEW = CACHE / "venv.new"
+OLD = CACHE / "venv.old"
 # The second holds all of the first, in the same versions.
 LOCKS = {"run": "requirements.txt", "dev": "requirements-dev.txt"}
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+"""The authorities that the pip of Debian's Python trusts; without this file it can't even be started."""
 # Settings of a person's pip that would put packages elsewhere than into the environment.
 MISLEADING = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_PYTHON")
 
@@ -60,72 +64,85 @@ def stamps(kind: str) -> dict[str, str]:
     """Return what the environment must have been made from: interpreter and place, locks, the project's own file."""
     kinds = ("run",) if kind == "run" else ("run", "dev")
     return {
-        "base": digest(base_python(), sys.version, str(ROOT)),
+        "base": digest(os.path.realpath(base_python()), sys.version, str(ROOT)),
         **{each: digest(ROOT / LOCKS[each]) for each in kinds},
         "project": digest(ROOT / "pyproject.toml"),
     }
 
 
-def stamp_file(name: str) -> Path:
-    return VENV / f"stamp-{name}"
-
-
 def fresh(name: str, value: str) -> bool:
     try:
-        return stamp_file(name).read_text() == value
+        return (VENV / f"stamp-{name}").read_text() == value
     except OSError:
         return False
 
 
+def write_stamps(folder: Path, wanted: Mapping[str, str]) -> None:
+    for name, value in wanted.items():
+        (folder / f"stamp-{name}").write_text(value)
+
+
+def python_of(folder: Path) -> Path:
+    return folder / "bin/python"
+
+
 def usable() -> bool:
-    return VENV_PYTHON.exists() and run([VENV_PYTHON, "-c", ""], quiet=True)
+    return python_of(VENV).exists() and run([python_of(VENV), "-c", ""], quiet=True)
 
 
-def pip_of(python: str | Path) -> bool:
-    return run([python, "-m", "pip", "--version"], quiet=True)
-
-
-def make_venv(base: str) -> None:
-    """Make an empty environment, by whichever way this machine allows. Raises BootstrapError."""
-    say(f"making .venv with {base} (Python {sys.version.split()[0]})")
-    if VENV.is_dir() and not VENV.is_symlink():
-        shutil.rmtree(VENV)
+def remove(folder: Path) -> None:
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
     else:
-        VENV.unlink(missing_ok=True)
+        folder.unlink(missing_ok=True)
+
+
+def require_certificates(base: str) -> None:
+    """See to it that the pip of Debian's Python can be started. Raises BootstrapError."""
+    if CERTIFICATES.exists() or not debian.is_system_python(base):
+        return
+    if os.geteuid() == 0:
+        debian.install(["ca-certificates"])
+    if not CERTIFICATES.exists():
+        raise BootstrapError(
+            f"pip can't tell whom it downloads from, since {CERTIFICATES} is missing; "
+            "install it (as root: apt-get install ca-certificates)"
+        )
+
+
+def make_empty(base: str, folder: Path) -> None:
+    """Make an empty environment, by whichever way this machine allows. Raises BootstrapError."""
+    remove(folder)
+    venv = [base, "-m", "venv", "--prompt", VENV.name]
     if not run([base, "-c", "import ensurepip"], quiet=True) and debian.is_system_python(base) and os.geteuid() == 0:
         debian.install([f"python{sys.version_info.major}.{sys.version_info.minor}-venv"])
-    if run([base, "-c", "import ensurepip"], quiet=True) and run([base, "-m", "venv", VENV]):
+    if run([base, "-c", "import ensurepip"], quiet=True) and run([*venv, folder]):
         return
-    if not run([base, "-m", "venv", "--without-pip", "--clear", VENV]):
+    if not run([*venv, "--without-pip", "--clear", folder]):
         raise BootstrapError(f"{base} -m venv fails; install Python's venv module (Debian: python3-venv)")
 
 
-def pip_command(base: str) -> list[str | Path]:
-    """Return the command that is pip for the environment: its own, the interpreter's, or Debian's wheel of it."""
-    if pip_of(VENV_PYTHON):
-        return [VENV_PYTHON, "-m", "pip"]
-    if run([base, "-m", "pip", "--python", VENV_PYTHON, "--version"], quiet=True):
-        return [base, "-m", "pip", "--python", VENV_PYTHON]
+def pip_command(base: str, folder: Path) -> list[str | Path]:
+    """Return the command that is pip for an environment: its own, the interpreter's, or Debian's wheel of it."""
+    python = python_of(folder)
+    if run([python, "-m", "pip", "--version"], quiet=True):
+        return [python, "-m", "pip"]
+    if run([base, "-m", "pip", "--python", python, "--version"], quiet=True):
+        return [base, "-m", "pip", "--python", python]
     wheel = debian.pip_wheel(CACHE)
     if wheel is None:
         raise BootstrapError(
             f"no pip for {base}; install it or Python's ensurepip (Debian: apt-get install python3-venv)"
         )
-    if not run([VENV_PYTHON, wheel / "pip", "install", "-qq", "--no-index", wheel]):
+    if not run([python, wheel / "pip", "install", "-qq", "--no-index", wheel]):
         raise BootstrapError(f"{wheel} can't be installed")
-    return [VENV_PYTHON, "-m", "pip"]
+    return [python, "-m", "pip"]
 
 
-def bootstrap(kind: str) -> None:
-    """Bring ``.venv`` up to date for ``run`` or ``dev``. Raises BootstrapError."""
-    wanted = stamps(kind)
-    outdated = any(stamp_file(each).exists() and not fresh(each, wanted[each]) for each in LOCKS if each in wanted)
-    if outdated or not fresh("base", wanted["base"]) or not usable():
-        make_venv(base_python())
-    elif all(fresh(name, value) for name, value in wanted.items()):
-        return
-    pip = [*pip_command(base_python()), "install", "-qq"]
-    if not fresh(kind, wanted[kind]):
+def fill(folder: Path, kind: str, *, packages: bool) -> None:
+    """Install what the lock file names, and the project itself, into an environment. Raises BootstrapError."""
+    pip = [*pip_command(base_python(), folder), "install", "-qq"]
+    if packages:
         say(f"installing what {LOCKS[kind]} names")
         if not run([*pip, "--require-hashes", "--no-deps", f"--requirement={LOCKS[kind]}"]):
             raise BootstrapError(
@@ -133,8 +150,39 @@ def bootstrap(kind: str) -> None:
             )
     if not run([*pip, "--no-deps", "--no-build-isolation", "--no-index", "--editable", ROOT]):
         raise BootstrapError("pip could not install the project itself")
-    for name, value in wanted.items():
-        stamp_file(name).write_text(value)
+
+
+def put_in_place() -> None:
+    """Make the new environment ``.venv``. Its scripts name the folder in which they were made."""
+    made, place = bytes(NEW.relative_to(ROOT)), bytes(VENV.relative_to(ROOT))
+    for path in (NEW / "pyvenv.cfg", *(NEW / "bin").iterdir()):
+        if path.is_file() and not path.is_symlink() and made in (text := path.read_bytes()):
+            path.write_bytes(text.replace(made, place))
+    remove(OLD)
+    if VENV.is_symlink() or VENV.exists():
+        shutil.move(VENV, OLD)
+    shutil.move(NEW, VENV)
+    remove(OLD)
+
+
+def bootstrap(kind: str) -> None:
+    """Bring ``.venv`` up to date for ``run`` or ``dev``. Raises BootstrapError; ``.venv`` then is what it was."""
+    wanted = stamps(kind)
+    usable_here = fresh("base", wanted["base"]) and usable()
+    if usable_here and all(fresh(name, value) for name, value in wanted.items()):
+        return
+    base = base_python()
+    require_certificates(base)
+    made = [each for each in LOCKS if each in wanted and (VENV / f"stamp-{each}").exists()]
+    if usable_here and all(fresh(each, wanted[each]) for each in made):
+        fill(VENV, kind, packages=not fresh(kind, wanted[kind]))
+        write_stamps(VENV, wanted)
+        return
+    say(f"making .venv with {base} (Python {sys.version.split()[0]})")
+    make_empty(base, NEW)
+    fill(NEW, kind, packages=True)
+    write_stamps(NEW, wanted)
+    put_in_place()
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,12 @@ MASTER = (
 )
 """What the services' files on a master are tried with; unpacked without root they don't find their own parts."""
 
+# Where Debian has Ruby's own library, that of its packages, and their gems; Perl's library and that of its packages.
+RUBY = ("usr/lib/ruby/[0-9]*", "usr/lib/*/ruby/[0-9]*", "usr/lib/ruby/vendor_ruby", "usr/lib/*/ruby/vendor_ruby/[0-9]*")
+GEMS = ("usr/share/rubygems-integration/*", "usr/lib/*/rubygems-integration/*", "usr/lib/ruby/gems/[0-9]*")
+PERL = ("usr/share/perl5", "usr/share/perl/[0-9]*", "usr/lib/*/perl/[0-9]*", "usr/lib/*/perl5/[0-9]*")
+PATHS = {"LD_LIBRARY_PATH", "RUBYLIB", "GEM_PATH", "PERL5LIB"}
+
 
 def obtain(cache: Path, peers: Sequence[Peer] = PEERS) -> list[Path]:
     """Return the folders to put on PATH, after installing or unpacking what is missing.
@@ -93,30 +100,42 @@ def _version(folder: Path) -> list[int]:
 
 
 def _wrapper(peer: Peer, top: Path, folder: Path) -> Path:
-    """Make scripts that run the programs beside an unpacked one with the libraries unpacked with it."""
+    """Make scripts that run the programs beside an unpacked one with what was unpacked with it."""
     folder.mkdir(exist_ok=True)
     source = peer.folder(top)
     assert source is not None
-    libraries = sorted({path.parent for path in top.glob("usr/lib/**/*.so*")} if top.is_dir() else ())
-    shared = [path for path in libraries if path.name.endswith("-linux-gnu")]
-    ruby = sorted(path.parent for path in top.glob("usr/lib/**/rbconfig.rb")) + sorted(top.glob("usr/lib/ruby/[0-9]*"))
-    rubylib = [
-        *ruby,
-        *sorted(top.glob("usr/lib/*/ruby/[0-9]*")),
-        *sorted(top.glob("usr/lib/ruby/vendor_ruby")),
-    ]
+    settings = "".join(_setting(name, value) for name, value in _environ(top).items())
     names = [path.name for path in source.iterdir()] if peer.folders else [peer.program]
     for name in names:
         script = folder / name
-        script.write_text(
-            "#!/bin/sh\n"
-            f"export LD_LIBRARY_PATH='{_joined(shared)}'\n"
-            f"export RUBYLIB='{_joined(rubylib)}'\n"
-            f"export PERL5LIB='{top}/usr/share/perl5' RPM_CONFIGDIR='{top}/usr/lib/rpm'\n"
-            f"exec {_interpreter(source / name)}'{source / name}' \"$@\"\n"
-        )
+        program = shlex.quote(str(source / name))
+        script.write_text(f'#!/bin/sh\n{settings}exec {_interpreter(source / name)}{program} "$@"\n')
         script.chmod(0o755)
     return folder
+
+
+def _environ(top: Path) -> dict[str, str]:
+    """Return the variables by which programs unpacked below ``top`` find their own libraries and settings."""
+    libraries = sorted({path.parent for path in top.glob("usr/lib/**/*.so*")})
+    compiled = [path.parent for path in sorted(top.glob("usr/lib/**/rbconfig.rb"))]
+    values = {
+        "LD_LIBRARY_PATH": _joined([path for path in libraries if path.name.endswith("-linux-gnu")]),
+        "RUBYLIB": _joined([*compiled, *_found(top, RUBY)]),
+        # Ending so, it adds to the places where Ruby looks by itself.
+        "GEM_PATH": _joined(_found(top, GEMS)) + ":",
+        "PERL5LIB": _joined(_found(top, PERL)),
+        "RPM_CONFIGDIR": str(top / "usr/lib/rpm"),
+    }
+    if (settings := top / "etc/ssl/openssl.cnf").exists():
+        values["OPENSSL_CONF"] = str(settings)
+    return values
+
+
+def _setting(name: str, value: str) -> str:
+    """Return a line of a shell that sets a variable, unless the caller did; a path is added to the caller's."""
+    if name in PATHS:
+        return f'export {name}="${{{name}:+${{{name}%:}}:}}"{shlex.quote(value)}\n'
+    return f'[ -n "${{{name}:-}}" ] || export {name}={shlex.quote(value)}\n'
 
 
 def _interpreter(program: Path) -> str:
@@ -124,6 +143,10 @@ def _interpreter(program: Path) -> str:
     with program.open("rb") as file:
         first = file.readline(100)
     return "ruby " if first.startswith(b"#!") and b"ruby" in first else ""
+
+
+def _found(top: Path, patterns: Sequence[str]) -> list[Path]:
+    return [path for pattern in patterns for path in sorted(top.glob(pattern))]
 
 
 def _joined(paths: list[Path]) -> str:

@@ -4,6 +4,7 @@ require "base64"
 require "date"
 require "json"
 require "psych"
+require_relative "nodes_calendar"
 
 def told(value)
   case value

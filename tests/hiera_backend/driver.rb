@@ -1,5 +1,6 @@
 # The backend's own code, call by call: one JSON object a line in, one out. A clock can be set forward.
 require 'json'
+require_relative '../hiera/nodes_calendar'
 
 library = File.expand_path('../../../deployment_scripts/puppet/configdb/lib', __FILE__)
 $LOAD_PATH.unshift(library)

@@ -42,7 +42,9 @@ def puppet(folder: Path, hiera_yaml: dict[str, Any], manifest: str) -> subproces
     """Apply a manifest with this hiera.yaml."""
     (folder / "hiera.yaml").write_text(yaml.safe_dump(hiera_yaml))
     (folder / "site.pp").write_text(manifest)
-    command = ["puppet", "apply", "--confdir", str(folder / "conf"), "--vardir", str(folder / "var")]
+    # All that it would else keep in a user's home, or in the system's folders.
+    places = ("confdir", "vardir", "publicdir", "logdir", "rundir")
+    command = ["puppet", "apply", *(word for name in places for word in (f"--{name}", str(folder / name)))]
     command += [
         "--hiera_config",
         str(folder / "hiera.yaml"),

@@ -8,7 +8,6 @@ PREFIX``.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache"
 REQUIREMENTS = (
     "tuning-box==0.1.0",
     "Flask<2",
@@ -35,7 +33,6 @@ REQUIREMENTS = (
     "psycopg2-binary",
 )
 START = 60.0
-INSTALL = 300.0
 
 
 def unavailable() -> str | None:
@@ -47,19 +44,9 @@ def unavailable() -> str | None:
 
 def python() -> Path:
     """Return the Python of the peer's environment, made if it isn't there."""
-    folder = CACHE / f"tuning-box-{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = folder / "bin/python"
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "tuning-box.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "ready").exists():
-            # Debian's Python may lack ensurepip; the pip of this environment does for both.
-            make = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)]
-            subprocess.run(make, check=True, timeout=INSTALL)
-            command = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "-q"]
-            subprocess.run([*command, *REQUIREMENTS], check=True, timeout=INSTALL, capture_output=True)
-            (folder / "ready").touch()
-    return interpreter
+    from tests.peers import environments  # which the server itself doesn't find
+
+    return environments.interpreter("tuning-box", REQUIREMENTS)
 
 
 @contextlib.contextmanager

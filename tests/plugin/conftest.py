@@ -58,15 +58,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive like that of a portable CPython, made of the Python that runs the tests."""
     path = tmp_path_factory.mktemp("archive") / "cpython-here-install_only.tar.gz"
     library = Path(sysconfig.get_paths()["stdlib"])
-    shared = sysconfig.get_config_var("INSTSONAME") if sysconfig.get_config_var("Py_ENABLE_SHARED") else None
+    shared = Path(sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME"))
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         tar.add(Path(sys.executable).resolve(), f"python/bin/python{VERSION}")
         tar.add(library, f"python/lib/python{VERSION}", filter=_wanted)
         for name in _BESIDE:
             tar.addfile(tarfile.TarInfo(f"python/{name}"))
-        if shared:
-            folder = Path(sysconfig.get_config_var("LIBDIR"))
-            tar.add((folder / shared).resolve(), f"python/lib/{shared}")
+        # Debian's Python says that it is made with a shared library, doesn't need it, and may be without it.
+        if sysconfig.get_config_var("Py_ENABLE_SHARED") and shared.exists():
+            tar.add(shared.resolve(), f"python/lib/{shared.name}")
             # A real portable Python finds its library itself.
             script = path.with_name("python3")
             script.write_text(
@@ -84,6 +84,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = member.name.rpartition("/")[2]
+    if member.issym() and member.linkname.startswith("/"):
+        return None  # Debian's sitecustomize.py is this machine's setting
     return None if name in _LEFT_OUT or name.startswith("config-") or name.endswith(".a") else member
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -74,6 +76,76 @@ def test_twice_at_once_then_again_then_with_another_lock(project: Path, one_pack
     assert code == 0
     assert "making .venv" in said
     assert not left_over.exists()
+
+
+def test_the_environment_stays_whichever_name_leads_to_its_python(
+    project: Path, one_package: tuple[Path, str], tmp_path: Path
+) -> None:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / "python3").symlink_to(Path(sys.executable).resolve())
+    usual = f"{shims}:/usr/bin:/bin"
+    code, said = finish(start(project, packages.environ(one_package[0], PYTHON="", PATH=usual)))
+    assert code == 0, said
+    within = f"{project}/.venv/bin:{usual}"
+    assert finish(start(project, packages.environ(one_package[0], PYTHON="", PATH=within))) == (0, "")
+    real = str(Path(sys.executable).resolve())
+    assert finish(start(project, packages.environ(one_package[0], PYTHON=real))) == (0, "")
+
+
+def test_the_old_environment_serves_until_the_new_one_is_whole(project: Path, one_package: tuple[Path, str]) -> None:
+    ours = packages.environ(one_package[0])
+    assert finish(start(project, ours))[0] == 0
+    lock = project / "requirements.txt"
+    right = lock.read_text(encoding="utf-8")
+    before = contents(project / ".venv")
+    lock.write_text(re.sub(r"sha256:[0-9a-f]{64}", "sha256:" + 64 * "0", right), encoding="utf-8")
+    code, said = finish(start(project, ours))
+    assert code == 1
+    assert "could not install the packages" in said
+    assert contents(project / ".venv") == before
+    lock.write_text(right + "# another\n", encoding="utf-8")
+    assert finish(start(project, ours))[0] == 0
+    assert (project / ".venv").stat().st_ino != before["."], "made anew"
+    assert [path.name for path in (project / ".cache").iterdir() if "venv" in path.name] == []
+    for path in ((project / ".venv/pyvenv.cfg"), *(project / ".venv/bin").iterdir()):
+        assert b"venv.new" not in path.read_bytes(), path
+    first = (project / ".venv/bin/configdb-sync").read_text(encoding="utf-8")
+    assert f"{project}/.venv/bin/python" in first
+    activated = f'. "{project}/.venv/bin/activate" && echo "$VIRTUAL_ENV $PS1"'
+    shell = subprocess.run(["sh", "-c", activated], capture_output=True, text=True, check=True, env={"PS1": "$"})
+    assert shell.stdout == f"{project}/.venv (.venv) $\n"
+
+
+def contents(top: Path) -> dict[str, object]:
+    """Everything in a folder, byte for byte, and which folder it is."""
+    found: dict[str, object] = {
+        str(path.relative_to(top)): path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return found | {".": top.stat().st_ino}
+
+
+def test_a_system_without_authorities_is_told_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "script/support"))
+    tool = importlib.import_module("bootstrap")
+    bundle = tmp_path / "ca-certificates.crt"
+    asked: list[str] = []
+    monkeypatch.setattr(tool, "CERTIFICATES", bundle)
+    monkeypatch.setattr(tool.debian, "is_system_python", lambda python: python == "/usr/bin/python3")
+    monkeypatch.setattr(tool.debian, "install", asked.extend)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    tool.require_certificates("/opt/python3")  # its pip brings its own
+    with pytest.raises(tool.BootstrapError, match=f"{bundle} is missing; .*apt-get install ca-certificates"):
+        tool.require_certificates("/usr/bin/python3")
+    assert asked == []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(tool.BootstrapError, match="is missing"):
+        tool.require_certificates("/usr/bin/python3")
+    monkeypatch.setattr(tool.debian, "install", lambda names: bundle.write_text(" ".join(names)))
+    tool.require_certificates("/usr/bin/python3")
+    assert bundle.read_text() == "ca-certificates"
 
 
 def test_a_package_that_is_not_the_locked_one_is_refused(project: Path, one_package: tuple[Path, str]) -> None:
