@@ -20,7 +20,7 @@ from tests.configdb.support import surroundings
 
 ROOT = "http://master.example:5000"
 CONFIGDB = "http://configdb.example:8000/api/v1/config"
-LOGIN = {"OS_USERNAME": "lcm", "OS_PASSWORD": "CANARY-pw", "OS_TENANT_NAME": "services"}
+LOGIN = {"OS_USERNAME": "lcm", "OS_PASSWORD": "CANARY-pw", "OS_TENANT_NAME": "services", "OS_REGION_NAME": "RegionOne"}
 V2 = {**LOGIN, "OS_AUTH_URL": f"{ROOT}/v2.0"}
 BARE = {**LOGIN, "OS_AUTH_URL": ROOT}
 
