@@ -50,9 +50,7 @@ def test_ordinary_paths_pass(tmp_path: Path) -> None:
 def test_pages_that_are_there_may_be_cited(tmp_path: Path) -> None:
     (tmp_path / "docs/decisions").mkdir(parents=True)
     (tmp_path / "docs/decisions/locks.md").write_text("See [the API](../hiera.md) and https://host/other.md.\n")
-    (tmp_path / "docs/hiera.md").write_text(
-        "Its facts say so, told(facts, 3): decisions/locks.md, `--report README.md`\n"
-    )
+    (tmp_path / "docs/hiera.md").write_text("Its facts, told(facts, 3): decisions/locks.md, `--report README.md`\n")
     (tmp_path / "README.md").touch()
     assert check(tmp_path, "notes.txt", b"docs/hiera.md, hiera.md and locks.md").returncode == 0
 
