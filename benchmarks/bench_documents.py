@@ -28,7 +28,7 @@ VARIANTS = 200
 
 
 def measure(full: bool) -> Iterator[Measure]:
-    """Give the ratios of issue "Documents", part Speed; the limits hold for 200 nodes."""
+    """Give the ratios to PyYAML and to a node alone; the limits hold for 200 nodes."""
     nodes = _nodes_asked() or (FULL if full else QUICK)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

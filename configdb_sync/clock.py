@@ -43,7 +43,7 @@ class SystemClock:
 
 
 def new_run_id() -> str:
-    """Return a fresh identity for a run (``architecture.md``, A run)."""
+    """Return a fresh identity for a run."""
     return f"req-{uuid.uuid4()}"
 
 

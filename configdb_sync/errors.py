@@ -95,7 +95,7 @@ class FileChangedError(NodeFileError):
 
 
 class UnsafeError(ProductError):
-    """The safety gate withheld a change (``architecture.md``, Writing 5)."""
+    """The safety gate withheld a change (F5, S01)."""
 
 
 class BusyError(ProductError):

@@ -1,4 +1,4 @@
-"""What is secret in a cloud's settings, and how it is shown instead (``architecture.md``, Masking; Y20).
+"""What is secret in a cloud's settings, and how it is shown instead (U20, Y20).
 
 A leaf is secret if a key on its way down is named like a secret, or if its text looks like one. It shows as a
 short HMAC under a key of the state folder: equal secrets look equal, and nobody without the key can try passwords.

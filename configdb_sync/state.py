@@ -1,4 +1,4 @@
-"""The state folder: where the product keeps its databases, token, masking key and locks (``architecture.md``, State).
+"""The state folder: where the product keeps its databases, token, masking key and locks.
 
 Everything in it is for its owner alone. Nothing is created before it is asked for.
 """

@@ -125,8 +125,7 @@ def refuse_records(data_source: str) -> None:
 
 
 def value(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
-    """Return the value that the options give, to be laid at ``path``; a secret isn't taken from the command line
-    (``architecture.md``, Masking)."""
+    """Return the value that the options give, to be laid at ``path``; no secret from the command line (Y20)."""
     found = _given(path, value, value_file, type_name)
     typed.check_texts([*(path or ()), found])
     return found

@@ -1,4 +1,4 @@
-"""``configdb-sync backup`` and ``restore``: the whole state as one file, and back (issue 7, part 8)."""
+"""``configdb-sync backup`` and ``restore``: the whole state as one file, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, and what they are made into (``architecture.md``, Settings)."""
+"""Options that mean the same in every command, and what they are made into (U3)."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class Session:
 
 
 def _sign_log_lines(run: str) -> None:
-    """Put the run's identity into every line that the command logs (``architecture.md``, A run)."""
+    """Put the run's identity into every line that the command logs."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
             handler.setFormatter(logging.Formatter(f"%(levelname)s {run} %(name)s: %(message)s"))

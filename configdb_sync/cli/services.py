@@ -1,4 +1,4 @@
-"""``configdb-sync services``: the services of this machine, made as the settings file says (issue 7, part 8)."""
+"""``configdb-sync services``: the services of this machine, made as the settings file says."""
 
 from __future__ import annotations
 

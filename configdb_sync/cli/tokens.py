@@ -1,4 +1,4 @@
-"""Token files that the services are given (``architecture.md``, Embedded ConfigDB)."""
+"""Token files that the services are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers say: strict JSON, the objects of the API, and the text of errors in their three shapes (facts 6).
+"""What answers say: strict JSON, the objects of the API, and the text of errors in their three shapes.
 
 Everything here is pure and takes hostile input; what isn't as it must be is a ``ValueError`` with a text that shows no
 content.

@@ -45,7 +45,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
 def _ordered(hierarchy: Sequence[str], levels: LevelPath, *, trusted: bool) -> LevelPath | None:
     """Return ``levels`` in the order of the hierarchy, None if they are no beginning of it.
 
-    ``trusted``: the server names its levels in their order; 0.1.0 doesn't (facts 7), there the user's order stands.
+    ``trusted``: the server names its levels in their order; 0.1.0 doesn't, there the user's order stands.
     """
     given = dict(levels)
     if not trusted:

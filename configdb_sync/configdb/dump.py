@@ -1,4 +1,4 @@
-"""An environment as a whole, read from one server and given to another, whichever two they are (issue 4)."""
+"""An environment as a whole, read from one server and given to another, whichever two they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a user's change of one key makes of a document (U16). Pure: documents in, a new document out, nothing is changed
 in place.
 
-ConfigDB merges whole top-level keys (facts 3). A change below one therefore writes the whole *block*, the value of that
+ConfigDB merges whole top-level keys. A change below one therefore writes the whole *block*, the value of that
 top-level key, as it stands where the change is made, with the one leaf set.
 """
 

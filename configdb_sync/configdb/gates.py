@@ -1,4 +1,4 @@
-"""One first request at a time for what the reference server breaks when two come at once (facts 8 and 11)."""
+"""One first request at a time for what the reference server breaks when two come at once (U6, R1)."""
 
 from __future__ import annotations
 

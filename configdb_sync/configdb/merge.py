@@ -1,7 +1,7 @@
 """ConfigDB's merge rule, in one place: the embedded server answers by it and ``plan`` computes by it (U20).
 
 From the root to the deepest level asked for, each level's values and then its overrides replace whole
-top-level keys (facts of tuning-box: ``docs/configdb-api.md``, Effective data). Nothing is merged below the top,
+top-level keys (``docs/configdb-api.md``, Effective data). Nothing is merged below the top,
 nothing takes a key away, and a plain value at a deeper level beats an override above it. A key stands where it
 first appeared.
 """

@@ -1,4 +1,4 @@
-"""What ConfigDB holds, as values: components, definitions, environments, levels (``facts``: objects of the API)."""
+"""What ConfigDB holds, as values: components, definitions, environments, levels (``docs/configdb-api.md``)."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Objects(Link):
     def extend_levels(self, environment: Environment, levels: Sequence[str]) -> Environment:
         """Append hierarchy levels to an environment, so that they are ``levels``, and return it as it then is.
 
-        Only appending is done: taking a level out would take its documents away (facts: POST /environments). Raises
+        Only appending is done: taking a level out would take its documents away. Raises
         ``ConflictError`` if ``levels`` doesn't begin with those that are there, ``UnsupportedError`` on 0.1.0.
         """
         self._refuse_legacy(f"environment {environment.id} can't get the levels {list(levels)}")
@@ -256,7 +256,7 @@ class Objects(Link):
             )
 
     def _same_levels(self, one: Environment, other: Environment) -> bool:
-        # 0.1.0 names the levels in any order; its merge keeps the right one (facts 7).
+        # 0.1.0 names the levels in any order; its merge keeps the right one.
         if self.server() is ServerKind.LEGACY:
             return sorted(one.levels) == sorted(other.levels)
         return one.levels == other.levels

@@ -1,4 +1,4 @@
-"""Addresses of the ConfigDB API, made and checked without I/O (facts: URL rules of the API)."""
+"""Addresses of the ConfigDB API, made and checked without I/O (``docs/configdb-api.md``, Documents' URLs)."""
 
 from __future__ import annotations
 

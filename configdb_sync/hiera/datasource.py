@@ -48,7 +48,7 @@ class DataSource:
 def problem_of_name(name: str) -> str | None:
     """Return why ConfigDB, the tenant API or our records can't have a data source of that name, or None.
 
-    A name of digits would be taken for an id in ConfigDB's URLs (facts of its API), one that ends in
+    A name of digits would be taken for an id in ConfigDB's URLs, one that ends in
     ``action/move`` for a move in the tenant API's (T1).
     """
     problem = None

@@ -1,7 +1,7 @@
 """The nodes' documents: read as Ruby reads them, held as ConfigDB holds them, written so that Ruby reads back the same.
 
 ``Reader`` is made once per run and remembers the blocks it has parsed; ``HieraDocument`` is one file's content.
-Requirements U11, U18, U19; ``architecture.md``, Writing to nodes safely and Speed.
+Requirements U11, U18, U19.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class NailgunClient:
         """Return an environment's nodes, by id. Raises ``EnvironmentMismatchError`` as ``cluster`` does."""
         found = self._get(f"/api/nodes?cluster_id={env}", lambda value: answers.nodes(value, env))
         if not found:
-            # An environment that isn't there has no nodes either (facts: REST).
+            # An environment that isn't there has no nodes either.
             self.cluster(env)
         return found or ()
 

@@ -15,7 +15,7 @@ _NOT_YET = {"discover": "it has no operating system yet", "provisioning": "its o
 def why_not(node: NailgunNode) -> str | None:
     """Return why a node can't be worked on now, None if it can.
 
-    While a deployment runs its nodes are ``deploying`` or ``provisioned``, so ``ready`` isn't asked for (facts: REST).
+    While a deployment runs its nodes are ``deploying`` or ``provisioned``, so ``ready`` isn't asked for.
     """
     if node.pending_deletion:
         return "it is to be deleted"

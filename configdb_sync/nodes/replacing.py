@@ -1,4 +1,4 @@
-"""A file replaced whole, created or taken away in an open folder ("Writing to nodes safely", 3).
+"""A file replaced whole, created or taken away in an open folder (W01, W02, R3).
 
 A reader at any moment finds the old file or the new one. The new content is born in a temporary file of mode
 0600 in the same folder, dressed like the old file, checked and renamed. What a killed run leaves is such a

@@ -1,4 +1,4 @@
-"""A node's folder tree, walked so that nothing outside it is ever opened (Directory trees).
+"""A node's folder tree, walked so that nothing outside it is ever opened (``docs/node-files.md``, Reading).
 
 Every path is walked folder by folder on open descriptors, links are read and followed by this module alone,
 and ``..`` goes back on the descriptors it came by. So neither a link, nor ``..``, nor someone who moves

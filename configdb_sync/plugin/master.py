@@ -1,4 +1,4 @@
-"""What lies on a Fuel Master about an environment and about the plugin itself (U3; facts/fuel-plugin.md 2)."""
+"""What lies on a Fuel Master about an environment and about the plugin itself (U3)."""
 
 from __future__ import annotations
 

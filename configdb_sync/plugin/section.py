@@ -1,7 +1,7 @@
 """From the plugin's attributes, as Fuel gives them, to settings (U3, F3). Pure.
 
 An environment's file holds them flattened below the plugin's name, ``metadata`` verbatim with Nailgun's own keys and
-the plugin's constants (facts/fuel-plugin.md 2, Settings in deployment data).
+the plugin's constants.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Collector:
             note = "this server can't list nodes: only those that our own records know of are looked at"
             return (() if len(names) == 1 else None), (), (note,)
         *outer, nodes = ((name, self._client.level_values(self._options.environment, name)) for name in names)
-        # A document of the last level is the same whatever values the levels over it have (facts 7).
+        # A document of the last level is the same whatever values the levels over it have (``docs/configdb-api.md``).
         if not all(found for _, found in outer):
             return None, (), ()
         return tuple((name, found[0]) for name, found in outer), nodes[1], ()

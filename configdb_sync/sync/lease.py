@@ -1,4 +1,4 @@
-"""One run at a time for an environment over all masters of a database: a leased row (``architecture.md``, Lock).
+"""One run at a time for an environment over all masters of a database: a leased row (U14).
 
 The row is renewed while its run works. It is free once it has stood unchanged for as long as a lease lasts, by the
 monotonic seconds of the one that waits for it: no clock can be wrong about that. A run on the same machine that is

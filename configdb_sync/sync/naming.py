@@ -1,4 +1,4 @@
-"""Names of the product's own things in ConfigDB (``architecture.md``, Tenants in ConfigDB). Pure."""
+"""Names of the product's own things in ConfigDB (U6, U18). Pure."""
 
 from __future__ import annotations
 

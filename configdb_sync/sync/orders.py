@@ -1,7 +1,7 @@
 """Standing orders: overrides that hold for every node of an environment, for those that come later too.
 
 ConfigDB has no level that beats a node's own values, so such an override is written at each node's level, and the
-order to do so is kept in the environment's records (``architecture.md``, What the ConfigDB server really does).
+order to do so is kept in the environment's records.
 """
 
 from __future__ import annotations

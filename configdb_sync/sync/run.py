@@ -1,4 +1,4 @@
-"""The flow of a run, owned by this one place: read, examine, carry out, report (``architecture.md``, One picture)."""
+"""The flow of a run, owned by this one place: read, examine, carry out, report (``docs/lifecycle.md``)."""
 
 from __future__ import annotations
 

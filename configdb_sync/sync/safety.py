@@ -1,4 +1,4 @@
-"""The safety gate: which change of a document is too large to be believed (``architecture.md``, Writing 5). Pure."""
+"""The safety gate: which change of a document is too large to be believed (F5, S01). Pure."""
 
 from __future__ import annotations
 

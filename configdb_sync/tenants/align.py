@@ -1,7 +1,7 @@
 """ConfigDB brought in step with the registry, one environment at a time, in the same order every time.
 
 The destination's component is made, then attached to the environment, then each definition is put into it: at every
-moment each definition is in the environment, so either state is right for every reader (``architecture.md``). All of it
+moment each definition is in the environment, so either state is right for every reader. All of it
 can be done again.
 """
 

@@ -1,4 +1,4 @@
-"""The registry as its users see it: each method is one transaction, or reads (issue "tenant admin API", part 1)."""
+"""The registry as its users see it: each method is one transaction, or reads (T1-T11)."""
 
 from __future__ import annotations
 

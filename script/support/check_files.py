@@ -1,4 +1,7 @@
-"""Finds in the project's files what must not be committed: one machine's paths, conflict marks, big or binary files."""
+"""Finds in the project's files what must not be committed.
+
+That is one machine's paths, conflict marks, big or binary files, and citations that no reader of the project can open.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ BIGGEST = 400_000
 # Written so that this file doesn't find itself.
 MACHINE_PATH = re.compile(r"(?<![\w./~>)}*-])/(?:wor[k]|hom[e]/[a-z][\w-]*|User[s]/\w+|roo[t])/[\w.-]+")
 CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", flags=re.MULTILINE)
+PAGE = re.compile(r"(?<![\w./:*{}<>-])(?:[\w-]+/|\.\./)*[\w-]+\.md\b")
+"""A page that a text names; parts of URLs and patterns aren't."""
+PAGE_FOLDERS = ("", "docs", "docs/decisions")
+ELSEWHERE = re.compile(r"\b[Ii]ssue[s]? (?:\d|\"[\w ])|\bfact[s] \d|\(fact[s](?::|/| of )|\bfact[s]/\w|``fact[s]``")
+"""Citations of notes and trackers that aren't in the repository."""
 
 
 def faults(name: str, content: bytes) -> Iterator[str]:
@@ -27,6 +35,16 @@ def faults(name: str, content: bytes) -> Iterator[str]:
     for found in (*MACHINE_PATH.finditer(text), *CONFLICT.finditer(text)):
         line = text.count("\n", 0, found.start()) + 1
         yield f"{name}:{line}: {found[0].strip()} belongs to one machine or one merge"
+    for found in (*PAGE.finditer(text), *ELSEWHERE.finditer(text)):
+        if not page_exists(name, found[0]):
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{name}:{line}: cites {found[0]}, which isn't in the project"
+
+
+def page_exists(name: str, page: str) -> bool:
+    """Tell whether the file ``name`` can cite ``page``: from the top, from its own folder, or as a page of ``docs``."""
+    folders = (*PAGE_FOLDERS, str(Path(name).parent))
+    return page.endswith(".md") and any((ROOT / folder / page).is_file() for folder in folders)
 
 
 def names() -> list[str]:

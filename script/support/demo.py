@@ -29,16 +29,18 @@ NODES = "nodes"
 WIDTH = 96
 # Data sources that hold the facts, in the order in which they are looked for: Fuel 9, then Fuel 10.
 BASES = ("astute", "node", "cluster")
+# Hiera asks globals first: a key that it has is hidden in the base files.
+SEARCHED = ("globals", *BASES)
 # Keys that a reader understands best, if the node has them.
 WELL_KNOWN = ("debug", "verbose", "nova_report_interval")
 
 INTRODUCTION = """
-Fuel installs OpenStack clouds. It computes the settings of every server of a cloud, a "node", and lays them on that
-node as YAML files in /etc/hiera, where Puppet reads them. ConfigDB is a service that holds such settings; people can
-override a setting there. configdb-sync uploads what the nodes have and brings the overrides back to them.
+Fuel installs OpenStack clouds. It computes the settings of every server of a cloud, called a "node", and writes them
+to YAML files in /etc/hiera on that node, where Puppet reads them. ConfigDB is a service that stores these settings and
+lets people override them. configdb-sync uploads the nodes' settings to ConfigDB and writes the overrides to the nodes.
 
-Here it runs on a copy of {source}: a folder for each node, as if {count} were reached over the network.
-ConfigDB runs inside the command and keeps its data in a temporary folder too.
+This demo works on a copy of {source}, which holds one folder for each node and stands for {count}.
+ConfigDB runs inside the command, with its data in the same temporary folder.
 """
 
 
@@ -127,7 +129,7 @@ class Stage:
             for line in changed_lines(before.get(name, b""), now.get(name, b"")):
                 style = "green" if line.startswith("+") else "red"
                 self._console.print(f"  {line}", style=style, highlight=False, markup=False, soft_wrap=True)
-        self._console.print(f"({len(now) - len(changed)} other files and links are as they were.)\n", highlight=False)
+        self._console.print(f"({len(now) - len(changed)} other files and links are unchanged.)\n", highlight=False)
 
 
 def snapshot(top: Path) -> dict[str, bytes]:
@@ -184,7 +186,7 @@ def environment_of(nodes: Path) -> str:
 def choose(stage: Stage, environment: str, ids: list[str]) -> Choice:
     """Pick a node (with others on both sides of it) and a setting of it that is no secret."""
     node = ids[len(ids) // 2]
-    for data_source in (*BASES, "globals"):
+    for data_source in SEARCHED:
         if not (stage.nodes / f"node-{node}/etc/hiera/{data_source}.yaml").is_file():
             continue
         document = stage.ask(
@@ -207,37 +209,37 @@ def run(stage: Stage, source: Path) -> None:
     shown = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
     stage.say(INTRODUCTION.format(source=shown, count=f"its {len(ids)} nodes" if len(ids) > 1 else "its one node"))
 
-    stage.heading("1. What would be done")
+    stage.heading("1. The plan")
     stage.say(
-        "A plan changes nothing. ConfigDB is empty, so everything is to be uploaded: each file of a node becomes a "
-        'document, filed under the node and the name of the file (its "data source").'
+        "A plan changes nothing. ConfigDB is still empty, so every file would be uploaded: each becomes a document, "
+        'stored under its node and the name of the file (its "data source").'
     )
     stage.command("configdb-sync", "plan", *where)
 
     stage.heading("2. The first run")
-    stage.say("Every file goes to ConfigDB. No file changes: nothing is overridden yet.")
+    stage.say("This uploads every file. No file on a node changes, because nothing is overridden yet.")
     stage.command("configdb-sync", "sync", *where)
 
     choice = choose(stage, environment, ids)
     target = ("--env", environment, "--level", f"nodes={choice.node}", "--data-source", choice.data_source)
     stage.heading("3. An override")
     stage.say(
-        f"Someone wants `{choice.key}` to be {choice.text} on node {choice.node} alone, and says so in ConfigDB. "
-        "The values that the node uploaded stay; the override lies over them."
+        f"Now `{choice.key}` is set to {choice.text} for node {choice.node} only. "
+        "ConfigDB keeps the value that the node uploaded, and stores the override beside it."
     )
     stage.command(
         "configdb-sync", "override", *target, "--key", choice.key, "--value", choice.text, "--type", choice.kind
     )
 
-    stage.heading("4. The second run brings it to the node")
-    stage.say("Only the file that has the setting is written, and in it only this setting.")
+    stage.heading("4. The second run writes it to the node")
+    stage.say("It writes only the file that holds the setting, and changes only this setting in it.")
     stage.command("configdb-sync", "sync", *where)
-    stage.say("This is what it changed in the files:")
+    stage.say("These lines changed in the files:")
     stage.changes(start)
 
-    stage.heading("5. The override is taken away")
+    stage.heading("5. The override is removed")
     stage.command("configdb-sync", "rm-override", *target, "--key", choice.key)
-    stage.say("The third run gives the node its own value back:")
+    stage.say("The third run restores the node's own value:")
     stage.command("configdb-sync", "sync", *where)
 
     end = snapshot(stage.nodes)
@@ -247,8 +249,8 @@ def run(stage: Stage, source: Path) -> None:
     )
     if end != start:
         stage.changes(start)
-        raise DemoError("the files are not what they were at the start")
-    stage.say("The files are byte for byte what they were at the start.")
+        raise DemoError("the files differ from what they were at the start")
+    stage.say("All files are byte for byte the same as at the start.")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Issue 7, part 8: a backup's file. Whatever it holds, nothing but its known parts ever leaves it."""
+"""U18: a backup's file. Whatever it holds, nothing but its known parts ever leaves it."""
 
 from __future__ import annotations
 

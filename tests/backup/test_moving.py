@@ -1,4 +1,4 @@
-"""Issue 7, part 8: a backup while everything is at work, brought back, and the move to a new master."""
+"""U18: a backup while everything is at work, brought back, and the move to a new master."""
 
 from __future__ import annotations
 

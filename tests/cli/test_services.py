@@ -1,4 +1,4 @@
-"""Issue 7, part 8: `configdb-sync services` makes systemd do what the settings file says, and no more."""
+"""U3: `configdb-sync services` makes systemd do what the settings file says, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dump and load between the servers (issue 4)."""
+"""dump and load between the servers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_to_0_1_0_and_back(run: Run, other: Run, dumped: Path, legacy_url: str, 
 
 
 def test_levels_below_levels(run: Run, other: Run, tmp_path: Path) -> None:
-    """The way to a document doesn't count, only its own level does (facts 3)."""
+    """The way to a document doesn't count, only its own level does."""
     with connect("embedded", database_url=run.configdb[-1]) as client:
         component = client.create_component("c", ["s"])
         client.create_environment(9, [component.id], ["cluster", "nodes"])

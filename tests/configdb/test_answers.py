@@ -1,4 +1,4 @@
-"""What answers say (facts 6): hostile bytes give values or ``ValueError``, and no text shows what it must not."""
+"""What answers say: hostile bytes give values or ``ValueError``, and no text shows what it must not."""
 
 from __future__ import annotations
 

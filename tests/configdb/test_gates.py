@@ -1,4 +1,4 @@
-"""One first request at a time (facts 8)."""
+"""One first request at a time (U6, R1)."""
 
 from __future__ import annotations
 

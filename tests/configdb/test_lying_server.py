@@ -1,4 +1,4 @@
-"""A server that lies or breaks off, over a real socket: no wrong conclusion, no hang, no token given away (issue 4)."""
+"""A server that lies or breaks off, over a real socket: no wrong conclusion, no hang, no token given away (U13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of the API (facts: URL rules)."""
+"""Addresses of the API (``docs/configdb-api.md``, Documents' URLs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against real RabbitMQ and real MCollective daemons (issue 6; U8, U10, U12, U14)."""
+"""The client against real RabbitMQ and real MCollective daemons (U8, U10, U12, U14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCollective's own ``client.cfg`` read as MCollective reads it (issue 6; U12)."""
+"""MCollective's own ``client.cfg`` read as MCollective reads it (U12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages against those that Ruby wrote, and against forgers (issue 6, U8)."""
+"""Messages against those that Ruby wrote, and against forgers (U8)."""
 
 from __future__ import annotations
 

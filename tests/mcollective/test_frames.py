@@ -1,4 +1,4 @@
-"""Bytes of a STOMP connection into frames, whatever way they come in pieces (issue 6; B01)."""
+"""Bytes of a STOMP connection into frames, whatever way they come in pieces (STOMP 1.2; B01)."""
 
 from __future__ import annotations
 

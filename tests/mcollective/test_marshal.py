@@ -1,4 +1,4 @@
-"""The codec of Ruby's Marshal format against Ruby itself, both ways, and against enemies (issue 6; B15)."""
+"""The codec of Ruby's Marshal format against Ruby itself, both ways, and against enemies (B15)."""
 
 from __future__ import annotations
 

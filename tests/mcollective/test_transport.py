@@ -1,4 +1,4 @@
-"""What comes over the socket, whatever it is, is frames or a typed error (issue 6)."""
+"""What comes over the socket, whatever it is, is frames or a typed error (B01, B02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic replacement in a folder (W01, W02, W05; "Writing to nodes safely", 3)."""
+"""Atomic replacement in a folder (W01, W02, W05)."""
 
 import errno
 import os

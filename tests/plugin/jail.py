@@ -22,7 +22,7 @@ COMMANDS = (
 )
 MOUNTED = ("usr/lib", "usr/lib64", "usr/lib32", "lib", "lib64", "proc", "dev")
 ASTUTE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "en_US.UTF-8"}
-"""The environment in which Astute has a task run: no HOME, no USER (facts/fuel-plugin.md 3)."""
+"""The environment in which Astute has a task run: no HOME, no USER (F5)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Issue 7, part 8: the usage log is rotated by the real logrotate under the real service: no line lost, no restart."""
+"""T14: the usage log is rotated by the real logrotate under the real service: no line lost, no restart."""
 
 from __future__ import annotations
 

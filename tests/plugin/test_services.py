@@ -1,4 +1,4 @@
-"""Issue 7, part 8: the services as the installed plugin brings them, started by their units' own command lines."""
+"""F2: the services as the installed plugin brings them, started by their units' own command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 7, part 8: the services under a real systemd, switched on and off by the settings file."""
+"""U3: the services under a real systemd, switched on and off by the settings file."""
 
 from __future__ import annotations
 

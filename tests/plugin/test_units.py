@@ -1,4 +1,4 @@
-"""Issue 7, part 8: the services' units, and what is done to make them as the settings say."""
+"""U3: the services' units, and what is done to make them as the settings say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lock (``architecture.md``): masters that share a database do one run at a time for an environment."""
+"""The lease (U14): masters that share a database do one run at a time for an environment."""
 
 from __future__ import annotations
 

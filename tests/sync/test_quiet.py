@@ -1,4 +1,4 @@
-"""Nodes at rest are told by digests alone, and by nothing less (issue 4 and 5, Speed)."""
+"""Nodes at rest are told by digests alone, and by nothing less (U13)."""
 
 from __future__ import annotations
 

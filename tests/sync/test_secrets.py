@@ -1,4 +1,4 @@
-"""Masking (``architecture.md``), Y20: a secret is in no output, report, log, argument list or row but where values
+"""Masking (U20, Y20): a secret is in no output, report, log, argument list or row but where values
 belong."""
 
 from __future__ import annotations

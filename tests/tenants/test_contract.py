@@ -219,7 +219,7 @@ class TestShow:
 
 
 class TestPut:
-    """T4, S4, cases T14, T15."""
+    """T4, T5, S4."""
 
     def test_made_then_modified_then_the_same(self, api: Api) -> None:
         url, body = Place(f"put {next(NUMBERS)}").url, {"metadata": {"tier": "gold"}}
@@ -357,7 +357,7 @@ class TestDeleteAndRecover:
 
 
 class TestMove:
-    """T7, T8, T9, case T17."""
+    """T7, T8, T9."""
 
     def test_one_there_and_back(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"plugins/x": None, "q": None})
@@ -488,7 +488,7 @@ class TestAtOnce:
 
 
 class TestMoveAction:
-    """T10, T11, cases T11, T12, T13."""
+    """T10, T11."""
 
     def test_json_and_xml(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"plugins/x": None, "q": None})
@@ -557,7 +557,7 @@ class TestMoveAction:
         assert answer.headers["vary"] == "Accept"
 
     def test_any_tag_is_a_condition_too(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
-        """Case T12."""
+        """T11: ``*`` and If-None-Match (RFC 9110, 13.1)."""
         registry.own(later(), a, env, {"q": None})
         place = Place(a, env, "q")
         assert api.post(place.move_url("nobody"), "If-Match: *").status == 404

@@ -1,4 +1,4 @@
-"""Token buckets (issue 8, part 4): a burst, a rate in the long run, a bounded memory, and when to come back."""
+"""Token buckets: a burst, a rate in the long run, a bounded memory, and when to come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit must not hold, and that the ban on clocks in pure code works (``style.md``, Habits)."""
+"""What a commit must not hold, and that the ban on clocks in pure code works."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ def check(folder: Path, name: str, content: bytes) -> subprocess.CompletedProces
         (b"<" * 7 + b" HEAD\n", "notes.txt:1"),
         (b"\xff\xfe", "notes.txt: neither"),
         (b"a" * 400_001, "notes.txt: bigger"),
+        (b"as ``gone" + b".md`` says", "notes.txt:1: cites gone"),
+        (b"(U3; issu" + b"e 7, part 8)", "notes.txt:1: cites"),
+        (b"(issu" + b'e "Documents", Speed)', "notes.txt:1: cites"),
+        (b"merged (fact" + b"s 3)", "notes.txt:1: cites"),
+        (b"(U3; fact" + b"s/fuel.txt 2)", "notes.txt:1: cites"),
     ],
-    ids=["tool", "home", "merge", "binary", "big"],
+    ids=["tool", "home", "merge", "binary", "big", "page", "tracker", "title", "notes", "folder"],
 )
 def test_what_must_not_be_committed_is_named(tmp_path: Path, content: bytes, named: str) -> None:
     done = check(tmp_path, "notes.txt", content)
@@ -40,6 +45,14 @@ def test_what_must_not_be_committed_is_named(tmp_path: Path, content: bytes, nam
 def test_ordinary_paths_pass(tmp_path: Path) -> None:
     content = b"/etc/hiera/astute.yaml and /srv/work/x and /workers/y and $HOME/x and https://host/work/items"
     assert check(tmp_path, "notes.txt", content).returncode == 0
+
+
+def test_pages_that_are_there_may_be_cited(tmp_path: Path) -> None:
+    (tmp_path / "docs/decisions").mkdir(parents=True)
+    (tmp_path / "docs/decisions/locks.md").write_text("See [the API](../hiera.md) and https://host/other.md.\n")
+    (tmp_path / "docs/hiera.md").write_text("Its facts, told(facts, 3): decisions/locks.md, `--report README.md`\n")
+    (tmp_path / "README.md").touch()
+    assert check(tmp_path, "notes.txt", b"docs/hiera.md, hiera.md and locks.md").returncode == 0
 
 
 @pytest.mark.parametrize(

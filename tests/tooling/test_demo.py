@@ -4,12 +4,17 @@ as the README prints it.)"""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from configdb_sync.hiera import Reader
+from configdb_sync.hiera.layouts import DEFAULT, Layout
+from configdb_sync.hiera.sources import map_node
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 180
@@ -41,9 +46,22 @@ def test_real_environments(environment: Callable[[int], Path], number: int, tmp_
     done = demo(folder, TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"configdb-sync sync --env {number} --from nodes" in done.stdout
-    assert "byte for byte what they were at the start" in done.stdout
+    assert "byte for byte the same as at the start" in done.stdout
     assert contents(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_the_example_overrides_what_puppet_reads() -> None:
+    """U25: of the data sources that have the key, in Hiera's order, the first is the one that the README overrides."""
+    key, named = "debug", "globals"
+    hiera = ROOT / "examples/small-cloud/node-2/etc/hiera"
+    files = {path.relative_to(hiera).as_posix(): path for path in hiera.rglob("*.yaml")}
+    read = {path: Reader().read(file.read_bytes()).values for path, file in files.items()}
+    order = map_node(DEFAULT[Layout.FUEL9], read["astute.yaml"], files).sources
+    having = [name for name, path in order.items() if key in read.get(path, {})]
+    assert having == [named, "astute"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"--data-source (\S+) --key (\S+)", readme)) == {(named, key)}
 
 
 def test_the_copy_can_be_kept(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rule about skips (``architecture.md``, Tests and CI): every skip is shown; in CI only listed ones pass."""
+"""The rule about skips: every skip is shown; in CI only listed ones pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two agents that every Fuel node has, as what the rest of this package needs of them (facts: U8, B19)."""
+"""The two agents that every Fuel node has, as what the rest of this package needs of them (U8, B19)."""
 
 from __future__ import annotations
 

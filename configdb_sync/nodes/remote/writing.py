@@ -1,4 +1,4 @@
-"""One file of one node replaced, created or taken away through the two agents (``architecture.md``, Writing 3).
+"""One file of one node replaced, created or taken away through the two agents (W01, W02).
 
 The content goes to a temporary folder (0700) beside the file, into files that are born empty with mode 0600. One
 command then looks that all is as it was, dresses the new file like the old one and renames it. What a killed write

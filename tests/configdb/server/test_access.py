@@ -1,4 +1,4 @@
-"""Who is let in (issue 4, part 4): the token, compared whole; names for the history."""
+"""Who is let in (``docs/configdb-api.md``, Access): the token, compared whole; names for the history."""
 
 from __future__ import annotations
 

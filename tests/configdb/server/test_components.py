@@ -1,4 +1,4 @@
-"""Components (issue 4, part 2; facts, 2): answers and status codes of tuning-box master, without its faults."""
+"""Components (U6): answers and status codes of tuning-box master, without its faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many writers at once (issue 4, Proof; facts, 8): every acknowledged write is there, and none is answered with 5xx."""
+"""Many writers at once (R1): every acknowledged write is there, and none is answered with 5xx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contents (issue 4, part 3): the text as it was meant, the digest of the value, whatever was known before."""
+"""Contents (U17): the text as it was meant, the digest of the value, whatever was known before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resource definitions (issue 4, part 2): also the move of one to another component, which copies no value."""
+"""Resource definitions (U6): also the move of one to another component, which copies no value."""
 
 from __future__ import annotations
 

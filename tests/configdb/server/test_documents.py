@@ -1,4 +1,4 @@
-"""Values, overrides, effective data, ETags (issue 4, part 2; facts, 2 to 5): tuning-box's rules without its faults."""
+"""Values, overrides, effective data, ETags (U9, U10): tuning-box's rules without its faults."""
 
 from __future__ import annotations
 

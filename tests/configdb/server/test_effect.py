@@ -1,4 +1,4 @@
-"""Whether an override has any effect (issue 4, part 3: ``overrides``)."""
+"""Whether an override has any effect (U17, U25)."""
 
 from __future__ import annotations
 

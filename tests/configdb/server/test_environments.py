@@ -1,4 +1,4 @@
-"""Environments and hierarchy levels (issue 4, part 2; facts, 2)."""
+"""Environments and hierarchy levels (U6)."""
 
 from __future__ import annotations
 

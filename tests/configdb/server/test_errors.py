@@ -1,4 +1,4 @@
-"""One shape for every error (issue 4, part 2): ``{"msg", "message", "status"}``, with a true text."""
+"""One shape for every error (``docs/configdb-api.md``, Errors): ``{"msg", "message", "status"}``, with a true text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions (U17; issue 4, part 3): who, when, which run, why; reading one, going back, pruning."""
+"""Versions (U17): who, when, which run, why; reading one, going back, pruning."""
 
 from __future__ import annotations
 

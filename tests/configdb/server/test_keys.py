@@ -1,4 +1,4 @@
-"""Keys operations (issue 4, part 2): tuning-box's rules, every fault a ``KeysError``."""
+"""Keys operations (U16): tuning-box's rules, every fault a ``KeysError``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access by Keystone (issue 4, part 4): a real one; roles, revoked tokens, and Keystone away."""
+"""Access by Keystone (``docs/configdb-api.md``, Access): a real one; roles, revoked tokens, and Keystone away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables by migrations (issue 4, part 2): equal to the schema, made once by whoever starts first."""
+"""Tables by migrations: equal to the schema, made once by whoever starts first."""
 
 from __future__ import annotations
 

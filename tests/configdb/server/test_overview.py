@@ -1,4 +1,4 @@
-"""Digests of all data sources of a node in one request (issue 4, part 2), and all overrides (part 3)."""
+"""Digests of all data sources of a node in one request, and all overrides (U13, U17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs below an environment (issue 4, part 2): tuning-box's rules for levels, names and ids."""
+"""URLs below an environment (U9): tuning-box's rules for levels, names and ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If-Match and If-None-Match as RFC 9110 has them: strict, lists, ``*``, weak tags (issue 4, part 2)."""
+"""If-Match and If-None-Match as RFC 9110 has them: strict, lists, ``*``, weak tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server on a real socket (issue 4, part 4): its command, TLS, who may reach it, and several processes at once."""
+"""The server on a real socket: its command, TLS, who may reach it, and several processes at once."""
 
 from __future__ import annotations
 
