@@ -22,7 +22,7 @@ FOLDERS = ("configdb_sync", "deployment_scripts", "services", "repositories", "d
 FILES = (
     *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml"),
     *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh"),
-    *("requirements.txt", "LICENSE", "README.md", "CHANGELOG.md"),
+    *("requirements.txt", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
 )
 # What the hook is made of; the pin is laid beside it.
 SUPPORT = Path("script/support")

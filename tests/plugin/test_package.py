@@ -39,7 +39,15 @@ def test_what_is_in_the_package(rpm: Path) -> None:
         *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "deployment_scripts", "repositories"),
         *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh", "services", "configdb_sync"),
         *("runtime", "vendor", "docs", "script", "licences", "bom.cdx.json"),
-        *("LICENSE", "README.md", "CHANGELOG.md", "requirements.txt", "checksums.sha1"),
+        *(
+            "LICENSE",
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "requirements.txt",
+            "checksums.sha1",
+        ),
     }
     bad = ("__pycache__", "/tests/", ".git/", ".pyc", ".egg-info", "libtcl", "/tkinter/", "/idlelib/", "/include/")
     assert [name for name in inside if any(part in f"/{name}/" for part in bad)] == []
