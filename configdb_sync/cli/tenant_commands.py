@@ -258,12 +258,31 @@ def audit_command(session: Session, *, tenant: str | None, limit: int, form: str
 
 
 @_command("purge")
-def purge_command(session: Session) -> None:
-    """Remove the tenants whose time to be recovered is over, in ConfigDB too."""
+@click.option("--clock-is-right", is_flag=True, help="Go on though nothing was changed for a day.")
+def purge_command(session: Session, *, clock_is_right: bool) -> None:
+    """Remove the tenants whose time to be recovered is over, in ConfigDB too.
+
+    That they are over is told by this machine's clock, and can't be undone. If it is a day or more after the newest
+    entry in the audit trail, the clock may be wrong: then --clock-is-right is asked for.
+    """
     with _registry(session) as registry, session.client() as client:
+        if not clock_is_right:
+            _check_clock(registry)
         for tenant in purge_due(registry, SystemClock(), session.author, "command line"):
             click.echo(f"tenant {tenant!r} is gone for good")
         _tell(Outbox(registry, lambda: client, SystemClock()).work_off())
+
+
+def _check_clock(registry: Registry) -> None:
+    now = change_now(SystemClock(), "", "").time
+    late = sorted(name for name, held in registry.due(now).items() if held)
+    newest = next((entry.time for entry in registry.read(lambda one: listing.audit(one, None, None, 1)).items), now)
+    if late and now - newest >= DAY:
+        raise SettingsError(
+            f"{', '.join(map(repr, late))} would be gone for good by this machine's clock, which says"
+            f" {views.moment(now)}; the last change of any tenant was at {views.moment(newest)}",
+            way_out="check the clock; if it is right, say so with --clock-is-right",
+        )
 
 
 @_command("repair")

@@ -27,6 +27,7 @@ from configdb_sync.hiera.memory import Memory
 from configdb_sync.hiera.scalar_events import PlainScalars, key_value, scalar_of
 from configdb_sync.hiera.special import MERGE, ScalarError, Special
 
+_BLANK = " \t\r\n"
 _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
 
 
@@ -129,7 +130,11 @@ class _Joining:
 
 
 def _end(text: str, found: _Found, stop: int) -> int:
-    """Return where the last line of a key ends, comments on it included, its line end not."""
+    """Return where the last line of a key ends, comments on it included, its line end not.
+
+    Blank lines at the end of a block scalar count as what follows, though they may be part of its value: what stands
+    around a key must not change where it ends, or its kept text wouldn't fit any more.
+    """
     end = found.end
     if end > found.start and text[end - 1] == "\n":
         # A block scalar's mark stands after its last line end.
@@ -139,6 +144,11 @@ def _end(text: str, found: _Found, stop: int) -> int:
         if rest is None:
             raise _NoLinesError
         end = rest.end() - (1 if text.endswith("\r", 0, rest.end()) else 0)
+    if text[end - 1] in _BLANK:
+        content = found.start + len(text[found.start : end].rstrip(_BLANK))
+        line_end = text.find("\n", content, end)
+        if line_end >= 0:
+            end = line_end - (1 if text[content:line_end].endswith("\r") else 0)
     if not found.start < end <= stop or (end < stop and text[end] not in "\r\n"):
         raise _NoLinesError
     return end

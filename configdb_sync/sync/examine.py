@@ -28,6 +28,7 @@ from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import changes
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
+from configdb_sync.sync.elsewhere import Elsewhere
 from configdb_sync.sync.folder_stored import FolderStored
 from configdb_sync.sync.folders import folder_map
 from configdb_sync.sync.health import Health
@@ -74,6 +75,9 @@ class Examiner:
     TAKES_OVER: ClassVar[bool] = True
     """Whether documents that hold a whole folder are looked for (``folders``)."""
 
+    HOLDS_OURS: ClassVar[bool] = True
+    """Whether the files may hold our writing, that of other environments too (``elsewhere``)."""
+
     client: ConfigDBClient
     catalog: Catalog
     reader: Reader
@@ -88,6 +92,11 @@ class Examiner:
     def who(self) -> Acquaintance:
         """Tells who nodes are."""
         return Acquaintance(self.options, self.roster)
+
+    @functools.cached_property
+    def elsewhere(self) -> Elsewhere:
+        """What ConfigDB keeps in other environments."""
+        return Elsewhere(self.client, self.options.environment)
 
     def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
         """Return what is to be done with a node; None if the run isn't asked for it.
@@ -155,7 +164,10 @@ class Examiner:
             stored = FolderStored(stored, folders, own or stored.records())
             plan.takes_over(stored)
         identity = Identity(layout, values, functools.partial(self.who.told, layout))
-        node = _Node(read, base, identity, NodeRecords(own, elsewhere, stored))
+        records = NodeRecords(own, elsewhere, stored)
+        if self.HOLDS_OURS:
+            records = replace(records, others=self.elsewhere.of_node(levels).of)
+        node = _Node(read, base, identity, records)
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
         self.catalog.want(wanted)
         documents, reached = [], set()

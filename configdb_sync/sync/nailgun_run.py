@@ -42,6 +42,7 @@ class NailgunExaminer(Examiner):
 
     QUICK: ClassVar[bool] = False
     TAKES_OVER: ClassVar[bool] = False
+    HOLDS_OURS: ClassVar[bool] = False
 
     nodes: NailgunNodes
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, same
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json, reconciled, recovered, to_json
-from configdb_sync.sync.merge import HiddenKey, equal, key_value
+from configdb_sync.sync.digests import FROM_NAILGUN, DigestRecord, from_json, reconciled, recovered, to_json
+from configdb_sync.sync.merge import ABSENT, HiddenKey, equal, key_value
 from configdb_sync.sync.records import Record
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import Subject
@@ -19,12 +19,14 @@ class NodeRecords:
     """What is remembered of one node, by data source.
 
     ``own`` are our records of it in this environment, ``elsewhere`` those of other environments that are newer,
-    ``stored`` what ConfigDB has.
+    ``stored`` what ConfigDB has. ``others`` gives what ConfigDB keeps of a document's records in other environments:
+    their digests, with the values there.
     """
 
     own: Mapping[str, Record]
     elsewhere: Mapping[str, Record]
     stored: StoredNode
+    others: Callable[[str], Iterable[tuple[DigestRecord, Document]]] = lambda _: ()
 
     @functools.cached_property
     def unknown(self) -> bool:
@@ -44,9 +46,14 @@ class NodeRecords:
         own, elsewhere = self.own.get(subject.data_source), self.elsewhere.get(subject.data_source)
         subject = replace(subject, record=own if self._agreed else recall(own, subject, self.stored))
         subject = doubted(subject, self.stored, restored=self._restored)
-        file = subject.file
-        if elsewhere is not None and file is not None and (own is None or file.sha256 not in own.files):
+        file, document = subject.file, subject.document
+        if file is None or document is None:
+            return written_over(subject)
+        if elsewhere is not None and (own is None or file.sha256 not in own.files):
             subject = moved(subject, elsewhere, file.sha256)
+        if own is None and (elsewhere is None or elsewhere.restored):
+            for digests, values in self.others(subject.data_source):
+                subject = moved(subject, left_behind(digests, document.values, values, file.sha256), file.sha256)
         return written_over(subject)
 
 
@@ -83,16 +90,20 @@ def moved(subject: Subject, former: Record, sha256: str) -> Subject:
     """Return the subject of a file (with this digest) that lay in another environment before, with that one's record.
 
     If the file is as that environment left it, it is what the record says. Else the keys that still show its
-    writing are ambiguous: the node may have taken its files along, or have been installed anew with such values.
+    writing, and those that were ambiguous there, are ambiguous: the node may have taken its files along, or have been
+    installed anew with such values. So are those that show the writing of this environment from before.
+
+    A record that came of digests alone names no files: it may be the older one of the two.
     """
     record, found = subject.record, {} if subject.document is None else subject.document.values
     if sha256 in former.files:
         return replace(subject, record=replace(former, values="" if record is None else record.values))
     known = record or Record(values="", files=(sha256,))
+    here, there = _showing(known, found), _showing(former, found)
     doubtful = {
         key: HiddenKey(hidden.values, ())
-        for key, hidden in former.hidden.items()
-        if _shows(hidden, found, key) and not (key in known.hidden and _shows(known.hidden[key], found, key))
+        for key, hidden in {**there, **(here if former.files else {})}.items()
+        if key not in here or (former.files and not _agree(here[key], there.get(key)))
     }
     if not doubtful:
         return subject
@@ -101,8 +112,39 @@ def moved(subject: Subject, former: Record, sha256: str) -> Subject:
     return replace(subject, record=replace(known, hidden=hidden, kept=kept, unsettled=tuple(keys)))
 
 
-def _shows(hidden: HiddenKey, found: Document, key: str) -> bool:
-    return key in found and not equal(key_value(hidden, found[key]), found[key])
+def left_behind(digests: DigestRecord, file: Document, values: Document, sha256: str) -> Record:
+    """Return the record that another environment's digests and values tell of a file that lay there.
+
+    Digests don't tell whether the file is as that environment left it, unless it was made for an override.
+    """
+    found = recovered(digests, file, values, sha256)
+    hidden = {key: HiddenKey(values.get(key, ABSENT), ()) for key in found.unsettled if _in_doubt(digests, key)}
+    return replace(
+        found,
+        files=found.files if found.created else (),
+        hidden={**hidden, **found.hidden},
+        unsettled=tuple(key for key in found.unsettled if key in hidden),
+    )
+
+
+def _in_doubt(digests: DigestRecord, key: str) -> bool:
+    # Of an override that only leaves things out no leaf is known.
+    return key in digests.unsettled or not digests.hidden[key].leaves
+
+
+def _showing(record: Record, found: Document) -> dict[str, HiddenKey]:
+    """Return the hidden keys of a record in whose content there is our writing, or may be."""
+    return {
+        key: hidden
+        for key, hidden in record.hidden.items()
+        if key in found
+        and not equal(hidden.values, found[key])
+        and (key in record.unsettled or not equal(key_value(hidden, found[key]), found[key]))
+    }
+
+
+def _agree(one: HiddenKey, other: HiddenKey | None) -> bool:
+    return other is not None and equal(one.values, other.values)
 
 
 def written_over(subject: Subject) -> Subject:

@@ -22,7 +22,7 @@ from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.nodes.model import NodeFile
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.digests import to_json
+from configdb_sync.sync.digests import DigestRecord, from_json, to_json
 from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.prepare import BLANK, Prepared, prepare
 from configdb_sync.sync.recall import NodeRecords
@@ -71,6 +71,8 @@ class OneDocument(RuleBasedStateMachine):
         self.told = True  # Whether all that we wrote is known to our records or to ConfigDB's digests.
         self.moved = False
         self.lost = False
+        self.forgotten: set[int] = set()  # The environments that no run was in since our records of them were lost.
+        self.adopted = False  # Whether a value that we wrote may be the node's own by now: elsewhere it is an override.
         self.precise = True  # Whether something tells of all that we wrote what it is.
 
     @property
@@ -93,7 +95,7 @@ class OneDocument(RuleBasedStateMachine):
         flat = f"flat: {one} # mine\n" if keys != "block" else ""
         block = f"block:\n  x: {two}   # first\n  y:\n  - {three}\n" if keys != "flat" else ""
         self.raw = self.own = f"# written by the node\n{flat}{block}"
-        self.exact = True
+        self.exact, self.adopted = True, False
 
     @rule(
         edit=st.one_of(st.sampled_from([reordered, commented]), st.tuples(st.integers(1, 4), st.booleans())),
@@ -120,11 +122,12 @@ class OneDocument(RuleBasedStateMachine):
         self.raw = self.own = None
         self.exact = True
 
-    @precondition(lambda self: not self.lost)
+    @precondition(lambda self: not self.adopted and (self.told or not self.lost))
     @rule()
     def node_moves(self) -> None:
         self.env = sum(ENVIRONMENTS) - self.env
         self.in_step, self.moved = False, True
+        self.precise = self.precise and not self.lost
 
     def raw_is_known(self) -> bool:
         """Whether the file is as the last record says: then it is known wherever it comes to lie."""
@@ -154,17 +157,20 @@ class OneDocument(RuleBasedStateMachine):
         if self.lost and not self.told:
             self.precise = False
 
-    @precondition(lambda self: self.env == ENVIRONMENTS[0] and len(self.records) < 2 and not self.moved)
     @rule(digests=st.booleans())
     def records_are_lost(self, *, digests: bool) -> None:
+        """Ours, of all environments; ConfigDB's too (not ``digests``) unless they alone know of a node that moved."""
+        digests = digests or self.moved
         self.told = digests and (self.told or not self.lost)
-        self.precise = self.precise and (digests or self.in_step)
+        self.precise = self.precise and (digests or self.in_step) and not self.moved
         self.lost = True
         self.records.clear()
+        self.forgotten = set(ENVIRONMENTS)
         self.remembered.clear()
         self.exact = self.exact and self.raw == self.own
         if not digests:
-            self.here.digests = {}
+            for environment in self.environments.values():
+                environment.digests = {}
 
     # Runs
 
@@ -175,13 +181,19 @@ class OneDocument(RuleBasedStateMachine):
         base = {"astute": Record(values=EMPTY_DIGEST, files=("x",))} if self.env in self.remembered else {}
         return base if own is None else {**base, NAME: decode(own[1])}, elsewhere
 
+    def others(self, name: str) -> list[tuple[DigestRecord, dict[str, Any]]]:
+        """What ConfigDB keeps in the environment where the node isn't."""
+        other = self.environments[sum(ENVIRONMENTS) - self.env]
+        digests = from_json(other.digests.get(name))
+        return [] if digests is None else [(digests, other.stored)]
+
     def look(self, accept: Accept) -> tuple[bool, Decision, Prepared, Record | None]:
         content = None if self.raw is None else self.raw.encode()
         document = None if content is None else READER.read(content)
         digest = "" if content is None else hashlib.sha256(content).hexdigest()
         file = None if content is None else NodeFile("globals.yaml", "/x", content, digest, 0o640, 0, 0)
         stored = self.here
-        records = NodeRecords(*self.record_of(), cast(StoredNode, stored))
+        records = NodeRecords(*self.record_of(), cast(StoredNode, stored), self.others)
         strange = records.unknown and stored.has_values
         subject = Subject(NAME, "globals.yaml", file, document, None, strange, cast(Identity, None))
         record = records.told(subject).record
@@ -203,9 +215,12 @@ class OneDocument(RuleBasedStateMachine):
             del self.records[self.env], self.here.digests[NAME]
 
     def one_run(self, accept: Accept, stop: str = "") -> Decision:
-        if self.moved and not self.raw_is_known():
+        if self.moved and (self.env in self.forgotten or not self.raw_is_known()):
             self.lost, self.precise = True, False
-        _, decision, prepared, begun = self.look(accept)
+        fresh, decision, prepared, begun = self.look(accept)
+        if fresh:
+            self.remembered.add(self.env)
+            self.here.digests = {**self.here.digests, "astute": {}}
         if begun is not None:
             self.remember(begun)
         if stop == "before the upload":
@@ -249,6 +264,7 @@ class OneDocument(RuleBasedStateMachine):
         file = {} if self.raw is None else dict(READER.read(self.raw.encode()).values)
         assert same(file, effective([(self.meant, self.here.overrides)]))
         self.lost, self.in_step, self.precise, self.told, self.moved = False, True, True, True, False
+        self.forgotten.discard(self.env)
 
     def taken(self, accept: Accept, stored: dict[str, Any]) -> None:
         """What was taken is what the node means; with ConfigDB's side, key by key, this or what was stored."""
@@ -261,6 +277,7 @@ class OneDocument(RuleBasedStateMachine):
         if not same(found, own):
             self.own = "".join(f"{key}: {value!r}\n".replace("None", "null") for key, value in found.items()) or None
             self.exact = False
+            self.adopted = True
 
     @precondition(lambda self: not self.lost)
     @rule(
@@ -274,12 +291,33 @@ class OneDocument(RuleBasedStateMachine):
     ) -> None:
         self.someone_overrides(key)
         self.whole_run()
-        if self.env == ENVIRONMENTS[0] and len(self.records) < 2 and not self.moved:
+        if not self.moved:
             self.records_are_lost(digests=digests)
         self.node_changes_a_leaf(which)
         self.whole_run(accept)
         self.someone_takes_overrides_away()
         self.whole_run()
+
+    @precondition(lambda self: not self.lost and not self.adopted)
+    @rule(
+        key=st.sampled_from(["flat", "block", "block.x", "block.y", "added"]),
+        accept=st.sampled_from([Accept.NODE, Accept.CONFIGDB]),
+        which=st.one_of(st.none(), st.integers(0, 3)),
+        back=st.booleans(),
+    )
+    def a_node_moves_with_an_override_in_its_file_and_comes_to_a_new_master(
+        self, key: str, accept: Accept, which: int | None, *, back: bool
+    ) -> None:
+        if back:
+            self.node_moves()
+            self.whole_run()
+        self.someone_overrides(key)
+        self.whole_run()
+        self.node_moves()
+        self.records_are_lost(digests=True)
+        if which is not None:
+            self.node_changes_a_leaf(which)
+        self.whole_run(accept)
 
     def teardown(self) -> None:
         self.whole_run()

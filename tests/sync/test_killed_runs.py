@@ -6,18 +6,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
+from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
 from configdb_sync.failpoints import NAMES, VARIABLE
+from configdb_sync.sync.lease import LASTS
 from tests.support import processes
 from tests.support.product import Product, contents
 from tests.support.trees import make_trees
@@ -125,7 +126,9 @@ def test_a_run_at_work_is_waited_for_and_shown(product: Product, tmp_path: Path)
     assert [run["outcome"] for run in product("runs", "--format", "json").json["runs"]] == ["OK", "OK"]
 
 
-def test_masters_that_share_the_database_wait_for_each_other(product: Product, tmp_path: Path) -> None:
+def test_masters_that_share_the_database_wait_for_each_other(
+    product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each master has a state folder, and so a kernel lock, of its own; the lease is what both see."""
     trees = make_trees(tmp_path / "trees", "1", "2")
     product("runs")
@@ -142,9 +145,11 @@ def test_masters_that_share_the_database_wait_for_each_other(product: Product, t
         process.wait()
         # Nobody here can know that the other master is gone: its lease must run out first.
         assert product(*arguments).code == Exit.BUSY
-        with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as database, database:
-            database.execute("UPDATE leases SET until = 0")
-        assert product(*arguments).code == Exit.OK
+        slept: list[float] = []
+        monkeypatch.setattr(SystemClock, "sleep", lambda _, seconds: slept.append(seconds))
+        monkeypatch.setattr(SystemClock, "monotonic", lambda _: time.monotonic() + sum(slept))
+        assert product(*arguments[:-1], LASTS + 2).code == Exit.OK
+        assert LASTS - 2 < sum(slept) < LASTS + 2
 
 
 @pytest.mark.parametrize("stage", [(), ("--stage", "main")])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from configdb_sync.exits import Exit
-from tests.support.product import Product
+from tests.support.product import Product, contents
 from tests.support.trees import make_trees
 
 NODE = ("--level", "nodes=1")
@@ -29,11 +29,11 @@ def override(product: Product, trees: Path, data_source: str, key: str) -> None:
     assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
 
 
-def move(trees: Path, one: int, other: int) -> Path:
+def move(trees: Path, one: int, other: int, node: str = "1") -> Path:
     """Let the node belong to another environment; return its base file."""
-    cluster = trees / "node-1/etc/fuel/cluster"
+    cluster = trees / f"node-{node}/etc/fuel/cluster"
     (cluster / str(one)).rename(cluster / str(other))
-    link, file = trees / "node-1/etc/astute.yaml", cluster / f"{other}/astute.yaml"
+    link, file = trees / f"node-{node}/etc/astute.yaml", cluster / f"{other}/astute.yaml"
     link.unlink()
     link.symlink_to(f"fuel/cluster/{other}/astute.yaml")
     file.write_text(file.read_text().replace(f"deployment_id: {one}", f"deployment_id: {other}"))
@@ -84,3 +84,48 @@ def test_the_user_takes_a_side(product: Product, trees: Path, side: str, *, valu
     assert done.code == Exit.OK, done.out
     assert nova(product, 6)["debug"] is value
     assert yaml.safe_load(file.read_text())["nova"] == {"debug": value, "workers": 4, "db_password": "CANARY-old"}
+
+
+def forget(product: Product) -> None:
+    """Lose all records of our own, as a new master has none; ConfigDB keeps its digests."""
+    for path in product.state.glob("configdb-sync.sqlite*"):
+        path.unlink()
+
+
+def test_on_a_new_master_the_other_environment_s_digests_tell(product: Product, trees: Path) -> None:
+    override(product, trees, "astute", "nova.debug")
+    override(product, trees, "override/common", "added")
+    file = move(trees, 5, 6)
+    before = contents(trees)
+    forget(product)
+    for _ in range(2):
+        done = product("sync", "--env", 6, "--from", trees)
+        assert (done.code, nova(product, 6)) == (Exit.PARTIAL, {}), done.out
+        assert "'nova'" in done.out
+        # A file that we made, and that nobody changed, is known for certain.
+        assert contents(trees) == {name: facts for name, facts in before.items() if "/override" not in name}
+    assert product("sync", "--env", 6, "--from", trees, "--accept-configdb").code == Exit.OK
+    assert nova(product, 6)["debug"] is False
+    assert yaml.safe_load(file.read_text())["nova"]["debug"] is False
+
+
+def test_the_others_are_asked_once_a_run_and_of_nodes_without_records_alone(product: Product, tmp_path: Path) -> None:
+    trees = make_trees(tmp_path / "others", "7")
+    move(trees, 5, 6, "7")
+    assert product("sync", "--env", 6, "--from", trees).code == Exit.OK
+    trees = make_trees(tmp_path / "trees", "1", "2", "3")
+
+    def asked(*more: object) -> list[str]:
+        product.requests.clear()
+        assert product("sync", "--env", 5, "--from", trees, *more).code == Exit.OK
+        paths = [request.path for request in product.requests]
+        return [path for path in paths if path == "/environments" or path.startswith("/environments/6")]
+
+    first = asked()
+    assert first.count("/environments/6/hierarchy_levels/nodes") == 1
+    assert not any(path.startswith("/environments/6/nodes") for path in first)
+    with (trees / "node-1/etc/hiera/globals.yaml").open("a") as file:
+        file.write("changed: 1\n")
+    assert asked() == []
+    forget(product)
+    assert asked() == ["/environments", "/environments/6/hierarchy_levels/nodes"]

@@ -3,6 +3,7 @@ sources of the files, nothing is lost, replaced or doubled, and what isn't in do
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,17 @@ from tests.support import lcm, processes
 from tests.support.product import Product, contents
 from tests.support.taken_over import FILES, FOLDERS, FQDN, ROWS, Cloud, level, make
 
+SERVERS = ("embedded", "as tuning-box master")
 
-@pytest.fixture(params=["embedded", "as tuning-box master"])
+
+@pytest.fixture(params=[SERVERS[0], pytest.param(SERVERS[1], marks=pytest.mark.long)])
 def cloud(request: pytest.FixtureRequest, product: Product, tmp_path: Path) -> Cloud:
-    product.plain = request.param != "embedded"
+    product.plain = request.param == SERVERS[1]
     return make(product, tmp_path).fill()
+
+
+both_servers = pytest.mark.parametrize("cloud", SERVERS, indirect=True)
+"""For what depends on the server most; the other tests meet the second one in the long run alone."""
 
 
 def test_without_overrides_every_file_is_uploaded_by_itself_and_nothing_else_happens(cloud: Cloud) -> None:
@@ -40,7 +47,10 @@ def test_without_overrides_every_file_is_uploaded_by_itself_and_nothing_else_hap
     cloud.at_rest()
 
 
-@pytest.mark.parametrize(("folder", "stem", "data_source"), ROWS)
+@pytest.mark.parametrize(
+    ("folder", "stem", "data_source"),
+    [row if row in ROWS[1:3] else pytest.param(*row, marks=pytest.mark.long) for row in ROWS],
+)
 def test_an_override_of_a_file_in_a_folders_document_reaches_the_file(
     cloud: Cloud, folder: str, stem: str, data_source: str
 ) -> None:
@@ -70,7 +80,9 @@ def test_an_override_of_a_file_in_a_folders_document_reaches_the_file(
     assert contents(cloud.trees) == before
 
 
+@both_servers
 def test_all_at_once_and_a_flat_file_too(cloud: Cloud) -> None:
+    own = contents(cloud.trees)
     documents: dict[str, dict[str, Any]] = {}
     for folder, stem, _ in ROWS:
         documents.setdefault(folder, {})[stem] = {"added": stem}
@@ -88,6 +100,12 @@ def test_all_at_once_and_a_flat_file_too(cloud: Cloud) -> None:
     assert cloud.overrides("plugins/backup", None) == {"backup": {"on": False}}
     assert cloud.overrides("plugins", None) == {}
     cloud.at_rest()
+    for _, _, data_source in ROWS:
+        cloud.override(data_source, {})
+    cloud.override("globals", {})
+    cloud.override("plugins/backup", {}, node=None)
+    assert cloud.sync().code == Exit.OK
+    assert contents(cloud.trees) == own
 
 
 def test_the_real_environment(
@@ -210,6 +228,7 @@ def test_a_symbol_in_rubys_own_json_is_no_ambiguity(product: Product, tmp_path: 
     cloud.at_rest()
 
 
+@both_servers
 def test_two_overrides_that_contradict_each_other_are_named_and_left(cloud: Cloud) -> None:
     own = contents(cloud.trees)
     assert cloud.sync().code == Exit.OK
@@ -398,13 +417,10 @@ def test_each_form_of_a_plan_tells_of_it(cloud: Cloud) -> None:
             client.put_values(5, level("1"), number, {})
 
 
+BRIEFLY = [("override-copied", "embedded"), ("override-replaced", "embedded"), ("override-copied", "tuning-box 0.1.0")]
 KILLS = [
-    *((point, "embedded") for point in sorted(TAKEOVER_NAMES)),
-    ("override-copied", "tuning-box 0.1.0"),
-    *(
-        pytest.param(point, "tuning-box 0.1.0", marks=pytest.mark.long)
-        for point in sorted(TAKEOVER_NAMES - {"override-copied"})
-    ),
+    kill if kill in BRIEFLY else pytest.param(*kill, marks=pytest.mark.long)
+    for kill in itertools.product(sorted(TAKEOVER_NAMES), ("embedded", "tuning-box 0.1.0"))
 ]
 
 

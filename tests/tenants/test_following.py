@@ -6,10 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
@@ -188,6 +190,21 @@ def test_a_server_that_cannot_delete_just_an_empty_component_keeps_it(
     assert "left component" in text
     assert world.placed()[component_name("a", ENV)] == []
     assert cli(world, "repair")[1] == "all is in step\n"
+
+
+def test_a_purge_by_a_clock_that_may_be_wrong_waits_for_a_word(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli(world, "delete", "a", "--retention", 30)[0] == 0
+    real = datetime.now(UTC)
+    monkeypatch.setattr(SystemClock, "now", lambda _: real + timedelta(days=31))
+    code, text = cli(world, "purge")
+    assert (code, "--clock-is-right" in text, "'a' would be gone" in text) == (2, True, True), text
+    world.registry.recover(ME, "a")
+    assert cli(world, "purge")[0] == 0, "nothing is late: nothing is asked"
+    world.whole("a")
+    assert cli(world, "delete", "a", "--retention", 30)[0] == 0
+    monkeypatch.setattr(SystemClock, "now", lambda _: real + timedelta(days=62))
+    code, text = cli(world, "purge", "--clock-is-right")
+    assert (code, "'a' is gone for good" in text) == (0, True), text
 
 
 def test_adopted(world: World) -> None:
