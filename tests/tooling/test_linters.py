@@ -79,7 +79,7 @@ def test_an_import_from_above_or_a_room_without_a_place_is_found(tmp_path: Path,
     changed = tmp_path / f"configdb_sync/{module}.py"
     before = changed.read_text() if changed.exists() else ""
     changed.write_text(f"{before}\n{line}\n")
-    command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert told.returncode == 1, told.stdout
     assert module.replace("/", ".").partition(".")[0] in told.stdout
