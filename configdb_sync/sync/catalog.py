@@ -92,7 +92,8 @@ class Catalog:
     def _record_levels(self) -> None:
         """Note the templates where commands and later runs find them, unless they are the default, and always were."""
         levels = self._addresses.levels
-        if self._records is None or self._recorded == levels or (self._recorded is None and levels == DEFAULT_LEVELS):
+        noted = levels == DEFAULT_LEVELS if self._recorded is None else len(self._recorded) == len(levels)
+        if self._records is None or noted:
             return
         root = Place(self._number, (), RECORDS, self._records, innermost=False)
         changes.rewrite(self._client, root, lambda document: addresses.to_records(document, levels))
