@@ -21,6 +21,9 @@ from configdb_sync.masking import is_secret_name
 
 T = TypeVar("T")
 Levels = tuple[tuple[str, str], ...]
+"""Hierarchy levels from the root's side with the template of each."""
+
+DEFAULT_LEVELS: Levels = (("nodes", "%{uid}"),)
 
 _ADDRESS = "give an address like https://10.20.0.2:8083"
 _LIST = "give a list of names"

@@ -19,7 +19,7 @@ import yaml
 from configdb_sync import setting_values as values
 from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
-from configdb_sync.setting_values import Levels
+from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 
 DEFAULT_FILE = Path("/etc/configdb-sync/settings.yaml")
 ENVIRON_PREFIX = "CONFIGDB_SYNC_"
@@ -87,7 +87,7 @@ class Settings:
     database: str | None = None
     state: str | None = None
     tenant: str = "admin"
-    levels: Levels = (("nodes", "%{uid}"),)
+    levels: Levels = DEFAULT_LEVELS
     data_sources: tuple[str, ...] = ()
     writable: tuple[str, ...] = DEFAULT_WRITABLE
     parallel: int = 4

@@ -18,8 +18,8 @@ from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
-from configdb_sync.hiera.datasource import RECORDS
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import RECORDS, LevelPath
 
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 
@@ -98,12 +98,15 @@ def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
 
 
 def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
-    """Return the place that the options name. Raises as ``changes.find`` and ``changes.parse_levels``."""
+    """Return the place that the options name. Raises as ``changes.find``, ``changes.parse_levels`` and
+    ``Addresses.named``."""
+    return changes.find(client, env, level_path(session, client, env, levels), data_source)
 
-    def identity(fqdn: str) -> str:
-        return session.identity_of(env, fqdn)
 
-    return changes.find(client, env, changes.parse_levels(levels, identity), data_source)
+def level_path(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...]) -> LevelPath:
+    """Return the levels that the options name, a node's by its id, its FQDN or its level's value."""
+    given = changes.parse_levels(levels)
+    return session.addresses(client, env).named(given, lambda: session.seen(env)) if given else ()
 
 
 def for_all_nodes(path: KeyPath | None, levels: tuple[str, ...]) -> KeyPath:

@@ -85,17 +85,18 @@ def _present(session: Session, environment: int, place: str | None) -> Present:
     nailgun = session.nailgun()
     if nailgun is None and place is None:
         raise SettingsError("nothing says which nodes there are", way_out="give --from DIR, or --nailgun URL, or both")
-    identities: set[str] = set()
+    nodes: dict[str, set[str]] = {}
     places: set[str] = set()
     known = True
     if place is not None:
         directory = DirectoryNodes(Path(place), env=environment)
-        identities.update(directory.identities())
+        nodes.update((identity, set()) for identity in directory.identities())
         places.add(directory.place)
     if nailgun is not None:
         with nailgun:
             try:
-                identities.update(node.identity for node in nailgun.nodes(environment))
+                for node in nailgun.nodes(environment):
+                    nodes.setdefault(node.identity, set()).update([node.fqdn] if node.fqdn else [])
             except EnvironmentMismatchError:
                 known = False
-    return Present(identities, places, all_places=nailgun is not None, environment=known)
+    return Present(nodes, places, all_places=nailgun is not None, environment=known)

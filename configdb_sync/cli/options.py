@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 import configdb_sync
+from configdb_sync.addresses import Addresses, from_records
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
@@ -31,7 +32,8 @@ from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME
 from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
-from configdb_sync.sync.records import node_by_name, open_records
+from configdb_sync.sync import orders
+from configdb_sync.sync.records import names_seen, open_records
 from configdb_sync.sync.versions import VersionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -187,19 +189,19 @@ class Session:
         others = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
         return others | dict(self.settings.checked_login())
 
+    def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
+        """Return the FQDNs under which earlier runs saw nodes, by identity."""
+        with closing(open_records(self.database)) as database:
+            return names_seen(database, environment)
+
     def identity_of(self, environment: int, fqdn: str) -> str:
         """Return the identity of the node that earlier runs saw under this FQDN. Raises ``SettingsError``."""
-        database = open_records(self.database)
-        try:
-            found = sorted(node_by_name(database, environment, fqdn))
-        finally:
-            database.close()
-        if len(found) != 1:
-            known = f"nodes {' and '.join(found)} had it" if found else "no run has seen a node of that name"
-            raise SettingsError(
-                f"the name {fqdn!r} doesn't tell a node: {known}", way_out="give its id: --level nodes=46"
-            )
-        return found[0]
+        return Addresses(environment).named_value(fqdn, lambda: self.seen(environment))
+
+    def addresses(self, client: ConfigDBClient, environment: int) -> Addresses:
+        """Return the places of an environment's nodes: by what runs noted in ConfigDB, else by the settings."""
+        found = orders.root_records(client, environment)
+        return Addresses(environment, from_records(found) or self.settings.levels)
 
     def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
         """Return a client of the Nailgun that the settings name, None if they name none.

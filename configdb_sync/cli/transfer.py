@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import click
 
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
-from configdb_sync.configdb import changes, dump, dumpfiles
+from configdb_sync.configdb import dump, dumpfiles
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -30,8 +29,8 @@ def dump_command(session: Session, *, env: int, levels: tuple[str, ...], folder:
 
     The files hold passwords in clear; they are for their owner alone.
     """
-    places = [changes.parse_levels([text], functools.partial(session.identity_of, env)) for text in levels]
     with session.client() as client:
+        places = [arguments.level_path(session, client, env, (text,)) for text in levels]
         source = dump.Source(client, env, places)
         writer = dumpfiles.Writer(folder)
         count = 0

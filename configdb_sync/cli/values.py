@@ -104,7 +104,7 @@ def del_command(
 @arguments.place_options()
 @arguments.value_options
 @click.option("--all-nodes", is_flag=True, help="For every node that has no override of that key, later ones too.")
-@click.option("--copy-from", metavar="ID", help="Take over the overrides that the node of this id has there.")
+@click.option("--copy-from", metavar="NODE", help="Take over the overrides that this node (its id or FQDN) has there.")
 def override_command(
     session: Session,
     *,
@@ -125,16 +125,19 @@ def override_command(
     if copy_from is not None:
         with session.client(comment=comment) as client:
             place = arguments.place(session, client, env, levels, data_source)
-            arguments.report(changes.copy_overrides(client, place, copy_from), "overridden")
+            node = session.addresses(client, env).named_value(copy_from, lambda: session.seen(env))
+            arguments.report(changes.copy_overrides(client, place, node), "overridden")
         return
     content = arguments.value(path, value, value_file, type_name)
     if all_nodes:
         wanted = arguments.for_all_nodes(path, levels)
         with session.client(comment=comment) as client:
-            got, kept = orders.order_all(client, env, data_source, wanted, content)
+            addresses = session.addresses(client, env)
+            outcome = orders.order_all(client, addresses, session.seen(env), orders.Order(data_source, wanted, content))
         click.echo(f"{data_source}: {edits.shown_key(wanted)} is overridden for all nodes, also for those to come.")
-        _say_nodes("It is so in ConfigDB for", got)
-        _say_nodes("Left alone, for they have an override of their own:", kept)
+        _say_nodes("It is so in ConfigDB for", outcome.done)
+        _say_nodes("Left alone, for they have an override of their own:", outcome.kept)
+        _say_nodes("Left to the next sync, which alone can tell the levels over them:", outcome.untold)
         click.echo("The nodes get it at the next `configdb-sync sync`.")
         return
     with session.client(comment=comment) as client:
@@ -171,10 +174,11 @@ def rm_override_command(
     if all_nodes:
         wanted = arguments.for_all_nodes(path, levels)
         with session.client(comment=comment) as client:
-            freed, kept = orders.end_order(client, env, data_source, wanted)
+            outcome = orders.end_order(client, session.addresses(client, env), session.seen(env), data_source, wanted)
         click.echo(f"{data_source}: {edits.shown_key(wanted)} is no longer overridden for all nodes.")
-        _say_nodes("Taken back from", freed)
-        _say_nodes("Left alone, for their override was changed since:", kept)
+        _say_nodes("Taken back from", outcome.done)
+        _say_nodes("Left alone, for their override was changed since:", outcome.kept)
+        _say_nodes("Left alone, for the levels over them can't be told here (use --level):", outcome.untold)
         click.echo("The nodes get their own value at the next `configdb-sync sync`.")
         return
     with session.client(comment=comment) as client:

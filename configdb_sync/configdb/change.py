@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import LevelPath, place_of
 
 VALUES = "values"
 OVERRIDES = "overrides"
@@ -28,7 +28,7 @@ class Place:
     @property
     def level_text(self) -> str:
         """``/`` or ``/nodes/46/``."""
-        return "/" + "".join(f"{name}/{value}/" for name, value in self.levels)
+        return place_of(self.levels)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.faults import ConflictError, PreconditionError
-from configdb_sync.configdb.model import LevelPath, ServerKind
+from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Json, same
+from configdb_sync.names import LevelPath
 
 _ATTEMPTS = 60
 
@@ -189,11 +190,10 @@ def _edit(
     )
 
 
-def parse_levels(texts: Sequence[str], resolve: Callable[[str], str]) -> LevelPath:
+def parse_levels(texts: Sequence[str]) -> LevelPath:
     """Return the level path of ``nodes=46`` texts, each of which may list several, separated by commas.
 
-    A value of the level ``nodes`` that is no number is a node's FQDN: ``resolve`` gives its identity. Raises
-    ``SettingsError`` for a text without ``=``, and for a level named twice.
+    Raises ``SettingsError`` for a text without ``=``, and for a level named twice.
     """
     found: dict[str, str] = {}
     for item in (item.strip() for text in texts for item in text.split(",")):
@@ -202,5 +202,5 @@ def parse_levels(texts: Sequence[str], resolve: Callable[[str], str]) -> LevelPa
             raise SettingsError(f"level {item!r} isn't of the form NAME=VALUE", way_out="like --level nodes=46")
         if name in found:
             raise SettingsError(f"level {name} is given twice", way_out="one command works at one place")
-        found[name] = resolve(value) if name == "nodes" and not value.isdigit() else value
+        found[name] = value
     return tuple(found.items())

@@ -10,10 +10,11 @@ from configdb_sync.configdb import answers, merge, urls
 from configdb_sync.configdb.calls import Call, Caller
 from configdb_sync.configdb.gates import Gates
 from configdb_sync.configdb.link import json_body
-from configdb_sync.configdb.model import Etags, LevelPath, ServerKind
+from configdb_sync.configdb.model import Etags, ServerKind
 from configdb_sync.configdb.objects import Objects
 from configdb_sync.errors import ConfigDBError, DocumentError, MissingError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import LevelPath, place_of
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ class Documents(Objects):
             return self._documented(env, levels, definition, lambda: self._get(path, answers.lookup, conflict=True))
         chain = [levels[:depth] for depth in range(len(levels) + 1)]
         return merge.lookup(
-            (merge.place_of(here), self.values(env, here, definition), self.overrides(env, here, definition))
+            (place_of(here), self.values(env, here, definition), self.overrides(env, here, definition))
             for here in chain
         )
 

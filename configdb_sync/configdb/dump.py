@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.configdb.model import Component, Environment, LevelPath, ServerKind
+from configdb_sync.configdb.model import Component, Environment, ServerKind
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, MissingError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, same
+from configdb_sync.names import LevelPath
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import TypeGuard, overload
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.dump import Outline, Stored
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import DocumentError, SettingsError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import LevelPath
 
 FORMAT = 1
 OUTLINE = "environment.json"

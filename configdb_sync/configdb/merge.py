@@ -39,8 +39,3 @@ def lookup(
         for document in (values, overrides):
             merged.update((key, (value, place)) for key, value in document.items())
     return merged
-
-
-def place_of(levels: Iterable[tuple[str, str]]) -> str:
-    """Return the path of a chain of (level, value) pairs: ``/cluster/c1/nodes/n1/``, ``/`` for none."""
-    return "/" + "".join(f"{name}/{value}/" for name, value in levels)

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
-
-LevelPath: TypeAlias = tuple[tuple[str, str], ...]
-"""Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the root."""
-
-NAME_LIMIT = 128
-"""Longest name and level value, in characters: the width of the reference server's columns."""
 
 
 class ServerKind(Enum):

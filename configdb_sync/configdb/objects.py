@@ -10,7 +10,7 @@ from configdb_sync.configdb import answers, urls
 from configdb_sync.configdb.calls import Call
 from configdb_sync.configdb.faults import ConflictError, LostError, UnsupportedError
 from configdb_sync.configdb.link import Link, json_body
-from configdb_sync.configdb.model import NAME_LIMIT, Component, Definition, Environment, ServerKind
+from configdb_sync.configdb.model import Component, Definition, Environment, ServerKind
 from configdb_sync.errors import (
     ConfigDBError,
     MissingError,
@@ -19,6 +19,7 @@ from configdb_sync.errors import (
     UnexpectedAnswerError,
 )
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import NAME_LIMIT
 
 T = TypeVar("T")
 

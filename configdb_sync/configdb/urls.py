@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from configdb_sync.configdb.model import NAME_LIMIT, LevelPath
 from configdb_sync.errors import SettingsError
+from configdb_sync.names import NAME_LIMIT, LevelPath
 
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 _BY_ID = re.compile(r"(?P<head>/environments/\d+/(?:.+/)?resources/)\d+(?P<kind>/values|/overrides)")

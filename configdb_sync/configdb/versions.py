@@ -8,9 +8,10 @@ from configdb_sync.configdb.calls import Call, Caller
 from configdb_sync.configdb.change import Change, OnChange
 from configdb_sync.configdb.documents import Documents
 from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import LevelPath, OverrideNote, ServerKind, Version
+from configdb_sync.configdb.model import OverrideNote, ServerKind, Version
 from configdb_sync.errors import MissingError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import LevelPath
 
 
 class Versions(Documents):

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 from configdb_sync.hiera import placeholders
 from configdb_sync.hiera.placeholders import Template
+from configdb_sync.names import NAME_LIMIT, RECORDS
 
 SUFFIX = ".yaml"
-NAME_LIMIT = 128
-"""Characters of a resource definition's name that ConfigDB stores."""
-
-RECORDS = "records"
-"""The data source of the product's own records (U18); no file may have its name."""
-
 _MOVE = "action/move"
 
 

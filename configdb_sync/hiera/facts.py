@@ -10,9 +10,7 @@ from configdb_sync.errors import NodeError
 from configdb_sync.hiera.layouts import Layout
 from configdb_sync.hiera.placeholders import has_odd_characters
 from configdb_sync.jsonvalues import Document, Json
-
-LEVEL_VALUE_LIMIT = 128
-"""Characters of a level's value that ConfigDB stores; ``uid`` is one."""
+from configdb_sync.names import NAME_LIMIT
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _LOOK = "look at the file: is it one that Fuel made?"
@@ -49,7 +47,7 @@ def facts_of(layout: Layout, documents: Mapping[str, Document]) -> NodeFacts:
             raise NodeError(f"has no fact {name} in {where}", way_out=_LOOK)
     if environment is None or not _NUMBER.fullmatch(environment):
         raise NodeError(f"its fact deployment_id in {where} is no environment's number", way_out=_LOOK)
-    if uid is None or len(uid) > LEVEL_VALUE_LIMIT or "/" in uid:
+    if uid is None or len(uid) > NAME_LIMIT or "/" in uid:
         raise NodeError(f"its fact uid in {where} can't be a node's id", way_out=_LOOK)
     fqdn = _text(scope, "fqdn", where)
     hostname = _text(scope, "hostname", where) or (fqdn.partition(".")[0] or None if fqdn else None)

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import EnvironmentMismatchError, NodeError, SettingsError
 from configdb_sync.hiera.datasource import DataSource
 from configdb_sync.hiera.declared import parse_entries
 from configdb_sync.hiera.facts import NodeFacts, facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout
-from configdb_sync.hiera.placeholders import expand, parse
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.nailgun.roster import Roster
+from configdb_sync.names import LevelPath
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.sync.options import RunOptions
 
@@ -63,14 +62,4 @@ class Acquaintance:
         """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
         facts = facts_of(layout, base)
         names = tuple(source.name for source in self.data_sources(layout, facts.scope))
-        return facts, self.levels(facts.scope), names
-
-    def levels(self, facts: Mapping[str, Json]) -> LevelPath:
-        """Return a node's place in ConfigDB. Raises ``NodeError`` if its facts don't tell it."""
-        path = []
-        for name, template in self.options.levels:
-            try:
-                path.append((name, expand(parse(template), facts)))
-            except ValueError as error:
-                raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
-        return tuple(path)
+        return facts, self.options.addresses.of_facts(facts.scope), names

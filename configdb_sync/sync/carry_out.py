@@ -9,9 +9,10 @@ from configdb_sync import failpoints
 from configdb_sync.configdb.change import VALUES, Change, Place
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags, LevelPath
+from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.names import LevelPath
 from configdb_sync.nodes.model import Nodes
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Mapping
 
+from configdb_sync import addresses
+from configdb_sync.configdb import changes
+from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Definition, Environment, Etags, LevelPath, ServerKind
+from configdb_sync.configdb.model import Definition, Environment, Etags, ServerKind
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
+from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Level
-from configdb_sync.sync.naming import RECORDS, component_name, records_component
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.orders import Order, from_records
 from configdb_sync.sync.owners import NoOwners, Owners
@@ -24,7 +28,9 @@ class Catalog:
     def __init__(self, client: ConfigDBClient, options: RunOptions, owners: Owners | None = None) -> None:
         self._client = client
         self._number = options.environment
+        self._addresses = options.addresses
         self._levels = tuple(name for name, _ in options.levels)
+        self._recorded: Levels | None = None
         self._setting = self._tenant = options.tenant
         self._owners: Owners = owners or NoOwners()
         self._registered: dict[str, int] | None = None
@@ -69,7 +75,29 @@ class Catalog:
             told = self._client.values(self._number, (), self._records)
             recorded = told["tenant"] if isinstance(told.get("tenant"), str) else None
             self._orders = from_records(told)
+            self._check_templates(addresses.from_records(told))
         self._tenant = self._owners.home(self._number, recorded, self._setting)
+
+    def _check_templates(self, recorded: Levels | None) -> None:
+        """Refuse other templates than the environment's nodes are kept by: no node would find its overrides (U6)."""
+        self._recorded = recorded
+        if recorded is not None and not self._addresses.begin_as(recorded):
+            raise EnvironmentMismatchError(
+                f"environment {self._number} keeps its nodes at {addresses.shown(recorded)},"
+                f" the settings say {addresses.shown(self._addresses.levels)}; nothing was changed",
+                way_out=f"use --levels '{addresses.shown(recorded)}'; to begin anew at other places, first run"
+                f" `configdb-sync del --env {self._number} -r {RECORDS} --key levels`",
+            )
+
+    def _record_levels(self) -> None:
+        """Note the templates where commands and later runs find them, unless they are the default, and always were."""
+        levels = self._addresses.levels
+        noted = levels == DEFAULT_LEVELS if self._recorded is None else len(self._recorded) == len(levels)
+        if self._records is None or noted:
+            return
+        root = Place(self._number, (), RECORDS, self._records, innermost=False)
+        changes.rewrite(self._client, root, lambda document: addresses.to_records(document, levels))
+        self._recorded = levels
 
     def _know(self, definitions: dict[str, Definition]) -> None:
         self._components = {component.id: component.name for component in self._client.components()}
@@ -129,6 +157,11 @@ class Catalog:
         found = self._definitions.get(data_source)
         return None if found is None else found.id
 
+    @property
+    def claimed(self) -> Mapping[str, str]:
+        """The nodes that this run has met, by the value of their level."""
+        return self._claimed
+
     def claim(self, levels: LevelPath, node: str) -> None:
         """Take the place of a node in the hierarchy; ``NodeError`` if another node of this run has it already.
 
@@ -177,6 +210,7 @@ class Catalog:
                 self._add_records(self._existing())
             if missing and any(name not in self._definitions for name in missing):
                 self._add(self._existing(), missing)
+            self._record_levels()
             self.register()
 
     def may_work_on(self, data_sources: Iterable[str]) -> bool:
@@ -208,7 +242,9 @@ class Catalog:
         self._environment = self._client.create_environment(self._number, components, self._levels)
         self._know(self._client.definitions(self._environment))
         if self._records is not None:
-            self._client.put_values(self._number, (), self._records, {"tenant": self._tenant})
+            document = addresses.to_records({"tenant": self._tenant}, self._addresses.levels)
+            self._client.put_values(self._number, (), self._records, document)
+            self._recorded = self._addresses.levels
 
     def _add(self, environment: Environment, data_sources: Collection[str]) -> None:
         try:

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Definition, Environment, LevelPath, ServerKind
+from configdb_sync.configdb.model import Definition, Environment, ServerKind
 from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.names import RECORDS, LevelPath, records_component
 from configdb_sync.sync.digests import DigestRecord, from_json
-from configdb_sync.sync.naming import RECORDS, records_component
 
 
 class Elsewhere:

@@ -153,7 +153,7 @@ class Examiner:
         self.who.check(read, facts, layout)
         sources = self.who.data_sources(layout, facts.scope)
         mapped = map_node(sources, facts.scope, paths)
-        levels = self.who.levels(facts.scope)
+        levels = options.addresses.of_facts(facts.scope)
         self.catalog.claim(levels, read.identity)
         if stored is None or stored.levels != levels:
             stored = StoredNode(self.client, self.catalog, self.options.environment, levels)

@@ -10,9 +10,9 @@ from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import AmbiguousError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import Json, same
+from configdb_sync.names import LevelPath
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.folders import Move
 

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from configdb_sync.configdb.merge import effective as merge_levels
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import AmbiguousError
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import Json, document_digest, same
+from configdb_sync.names import LevelPath
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.folders import FolderMap, Held, Move, as_read, content_of
 from configdb_sync.sync.stored import StoredNode

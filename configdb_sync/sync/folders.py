@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from configdb_sync.configdb.merge import place_of
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.hiera.builder import Value
 from configdb_sync.hiera.datasource import SUFFIX, DataSource
 from configdb_sync.hiera.marks import typed, typed_key
 from configdb_sync.hiera.sources import NodeMap
 from configdb_sync.hiera.special import Special
 from configdb_sync.jsonvalues import Document, Json, document_digest, same
+from configdb_sync.names import LevelPath, place_of
 
 _OF_ONE_NODE = frozenset({"fqdn", "hostname", "uid"})
 """Facts that no two nodes share."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from configdb_sync.addresses import Seen
 from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.configdb.merge import place_of
-from configdb_sync.configdb.model import Etags, LevelPath, OverrideNote, ServerKind
+from configdb_sync.configdb.model import Etags, OverrideNote, ServerKind
 from configdb_sync.database import Database
 from configdb_sync.errors import ProductError, SettingsError
-from configdb_sync.hiera.placeholders import parse
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
+from configdb_sync.names import LevelPath, place_of
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.digests import from_json
@@ -79,16 +79,14 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class Present:
-    """Which nodes there are. ``places`` are the places asked, ``all_places`` tells that what they don't have is nowhere
-    (Nailgun was asked); ``environment`` False: it is no more."""
+    """Which nodes there are, with the FQDNs by which they are known there. ``places`` are the places asked,
+    ``all_places`` tells that what they don't have is nowhere (Nailgun was asked); ``environment`` False: it is no more.
+    """
 
-    identities: Collection[str]
+    nodes: Seen
     places: Collection[str]
     all_places: bool
     environment: bool = True
-
-
-_UID = ("uid",)
 
 
 class Collector:
@@ -98,18 +96,19 @@ class Collector:
         self._client = client
         self._database = database
         self._options = options
+        self._addresses = options.addresses
         self._catalog = Catalog(client, options)
 
     def find(self, present: Present) -> Leftovers:
         """Return what is left of nodes that aren't present; nothing is changed.
 
-        Raises ``SettingsError`` if nodes have another name in ConfigDB than their uid, ``EnvironmentMismatchError`` as
-        ``Catalog.look``.
+        Raises ``SettingsError`` if it can't be told where a node that is there is in ConfigDB,
+        ``EnvironmentMismatchError`` as ``Catalog.look``.
         """
         name, template = self._options.levels[-1]
-        if parse(template).facts != _UID or parse(template).literal_length:
+        if not self._addresses.by_name:
             raise SettingsError(
-                f"nodes are kept at the level {name}={template}, and only a node's uid can be compared",
+                f"nodes are kept at the level {name}={template}, and only a node's uid and fqdn can be compared",
                 way_out="take what is left of them away with `configdb-sync rm-override` and `del`",
             )
         self._catalog.look()
@@ -119,15 +118,39 @@ class Collector:
         authors = {(one.data_source, one.place): one for one in self._authors()}
         outer, stored, notes = self._stored_nodes()
         nodes = []
-        for identity in sorted({*known, *stored} - set(present.identities), key=natural_key):
-            levels = None if outer is None else (*outer, (name, identity))
+        for identity, value in self._gone(present, known, stored, names):
+            levels = None if outer is None or value is None else (*outer, (name, value))
             of_node = known.get(identity, {})
             places = tuple(sorted(place for place in of_node if present.all_places or place in present.places))
             documents = self._documents(identity, levels, of_node, places, authors)
             if documents or places:
+                fqdn = next(iter(reversed(names.get(identity, ()))), None)
                 elsewhere = tuple(sorted(set(of_node) - set(places)))
-                nodes.append(GoneNode(identity, names.get(identity), levels or (), documents, places, elsewhere))
+                nodes.append(GoneNode(identity, fqdn, levels or (), documents, places, elsewhere))
         return Leftovers(env, not present.environment, tuple(nodes), notes)
+
+    def _gone(
+        self, present: Present, known: Collection[str], stored: Collection[str], names: Seen
+    ) -> list[tuple[str, str | None]]:
+        """Return the nodes that are no more with the values of their level; a value that no run gave a node is one."""
+        taken: set[str] = set()
+        for node, fqdns in present.nodes.items():
+            values = self._addresses.values_of(node, {node: (*fqdns, *names.get(node, ()))})
+            if not values:
+                raise SettingsError(
+                    f"node {node} is there, and no run has seen its FQDN: what is left may be its own",
+                    way_out="run `configdb-sync sync` first",
+                )
+            taken |= values
+        found: list[tuple[str, str | None]] = []
+        named: set[str] = set()
+        for node in set(known) - set(present.nodes):
+            values = self._addresses.values_of(node, names)
+            free = sorted(values - taken)
+            named |= values
+            found += [(node, value) for value in free] or [(node, None)]
+        found += [(value, value) for value in set(stored) - taken - named]
+        return sorted(found, key=lambda one: (natural_key(one[0]), one[1] or ""))
 
     def _authors(self) -> list[OverrideNote]:
         """Return who set which overrides, as far as the server knows."""

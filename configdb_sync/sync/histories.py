@@ -12,8 +12,8 @@ from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Version
 from configdb_sync.errors import MissingError
 from configdb_sync.jsonvalues import Json, document_digest
+from configdb_sync.names import RECORDS
 from configdb_sync.sync.lineage import with_present
-from configdb_sync.sync.naming import RECORDS
 from configdb_sync.sync.versions import Subject, VersionStore
 
 

@@ -12,9 +12,9 @@ from enum import Enum
 
 from configdb_sync.configdb import merge
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.masking import Masker, Path
+from configdb_sync.names import LevelPath, place_of
 from configdb_sync.sync.merge import ABSENT, Slot, equal
 
 
@@ -61,7 +61,7 @@ def read_levels(
     for depth in range(len(levels) + 1):
         here = levels[:depth]
         values = client.values(environment, here, definition)
-        found.append(Level(merge.place_of(here), values, client.overrides(environment, here, definition)))
+        found.append(Level(place_of(here), values, client.overrides(environment, here, definition)))
     return found, client.effective(environment, levels, definition)
 
 

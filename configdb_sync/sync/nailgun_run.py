@@ -56,7 +56,7 @@ class NailgunExaminer(Examiner):
             facts = facts_of(Layout.FUEL9, {FILE: whole.values})
             if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
                 return None
-            levels = self.who.levels(facts.scope)
+            levels = self.options.addresses.of_facts(facts.scope)
             had = _Had(StoredNode(self.client, self.catalog, self.options.environment, levels))
             own, shared = placed(whole.values, self._common, had.of(_NODE), had.of(_CLUSTER))
             files = {path: as_file(path, part) for path, part in (("node.yaml", own), ("cluster.yaml", shared))}

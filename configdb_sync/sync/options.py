@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from configdb_sync.errors import SettingsError
+from configdb_sync.addresses import Addresses
 from configdb_sync.hiera.declared import check_entries
-from configdb_sync.hiera.placeholders import parse
+from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.stage import Stage
 
@@ -28,7 +29,7 @@ class RunOptions:
     environment: int
     nodes: tuple[str, ...] = ()
     tenant: str = "admin"
-    levels: tuple[tuple[str, str], ...] = (("nodes", "%{uid}"),)
+    levels: Levels = DEFAULT_LEVELS
     data_sources: tuple[str | Mapping[str, Any], ...] = ()
     parallel: int = 4
     accept: Accept = Accept.NEITHER
@@ -40,8 +41,9 @@ class RunOptions:
     def check(self) -> None:
         """Raise ``SettingsError`` for what is wrong whatever the nodes are: each of them would say so else."""
         check_entries(self.data_sources)
-        for name, template in self.levels:
-            try:
-                parse(template)
-            except ValueError as error:
-                raise SettingsError(f"levels: {name}={template} can't be read: {error}") from None
+        self.addresses.check()
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """Where the environment's nodes are in ConfigDB."""
+        return Addresses(self.environment, self.levels)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from configdb_sync.addresses import Addresses, Seen
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Document, Json, same
-from configdb_sync.sync.naming import RECORDS
+from configdb_sync.names import RECORDS
 
 _ORDERS = "orders"
 
@@ -65,38 +65,54 @@ def given(orders: Sequence[Order], data_source: str, overrides: Document, beneat
     return added
 
 
-def order_all(
-    client: ConfigDBClient, environment: int, data_source: str, path: KeyPath, value: Json
-) -> tuple[list[str], list[str]]:
-    """Make a standing order and carry it out on the nodes that ConfigDB knows.
+def root_records(client: ConfigDBClient, environment: int) -> Document:
+    """Return the product's own records of a whole environment, ``{}`` where there are none."""
+    found = client.environment(environment)
+    records = None if found is None else client.definitions(found).get(RECORDS)
+    return {} if records is None else client.values(environment, (), records.id)
 
-    Returns the identities of nodes that got it, and of those that have an override of that key already. Raises
-    ``SettingsError`` if the environment can't keep orders.
+
+@dataclass
+class Outcome:
+    """The nodes that ConfigDB knows, by the value of their level: those worked on, those with an override of their own
+    (or one changed since), and those whose whole place a run alone can tell (``addresses``)."""
+
+    done: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
+
+
+def order_all(client: ConfigDBClient, addresses: Addresses, seen: Seen, order: Order) -> Outcome:
+    """Make a standing order and carry it out on the nodes that ConfigDB knows; the next run does so on the others.
+
+    Raises ``SettingsError`` if the environment can't keep orders.
     """
-    order = Order(data_source, path, value)
+    environment, data_source, path = addresses.environment, order.data_source, order.path
 
     def added(orders: Sequence[Order]) -> list[Order]:
         return [one for one in orders if (one.data_source, one.path) != (data_source, path)] + [order]
 
     _change_orders(client, environment, added)
-    got: list[str] = []
-    kept: list[str] = []
-    for node, place in _places(client, environment, data_source):
+    outcome = Outcome()
+    for node, place in _places(client, addresses, seen, data_source):
+        if place is None:
+            outcome.untold.append(node)
+            continue
         overrides = changes.read(client, place, OVERRIDES)
         if path[0] in overrides:
-            (got if _holds(overrides, order) else kept).append(node)
+            (outcome.done if _holds(overrides, order) else outcome.kept).append(node)
         else:
-            changes.override(client, place, path, value)
-            got.append(node)
-    return got, kept
+            changes.override(client, place, path, order.value)
+            outcome.done.append(node)
+    return outcome
 
 
-def end_order(client: ConfigDBClient, environment: int, data_source: str, path: KeyPath) -> tuple[list[str], list[str]]:
+def end_order(client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, path: KeyPath) -> Outcome:
     """End a standing order and take its overrides back where they are unchanged.
 
-    Returns the identities of nodes whose override went, and of those where it was changed since and stays. Raises
-    ``SettingsError`` if there is no such order.
+    Raises ``SettingsError`` if there is no such order.
     """
+    environment = addresses.environment
     ended: list[Order] = []
 
     def without(orders: Sequence[Order]) -> list[Order]:
@@ -110,17 +126,20 @@ def end_order(client: ConfigDBClient, environment: int, data_source: str, path: 
         return [one for one in orders if one not in ended]
 
     _change_orders(client, environment, without)
-    freed, kept = [], []
-    for node, place in _places(client, environment, data_source):
+    outcome = Outcome()
+    for node, place in _places(client, addresses, seen, data_source):
+        if place is None:
+            outcome.untold.append(node)
+            continue
         overrides = changes.read(client, place, OVERRIDES)
         if path[0] not in overrides:
             continue
         if _holds(overrides, ended[0]):
             changes.free(client, place, path)
-            freed.append(node)
+            outcome.done.append(node)
         else:
-            kept.append(node)
-    return freed, kept
+            outcome.kept.append(node)
+    return outcome
 
 
 def _holds(overrides: Document, order: Order) -> bool:
@@ -140,13 +159,18 @@ def _change_orders(
     changes.rewrite(client, place, lambda document: to_records(document, make(from_records(document))))
 
 
-def _places(client: ConfigDBClient, environment: int, data_source: str) -> Iterable[tuple[str, Place]]:
-    """Yield the nodes that ConfigDB knows, with their place for a data source."""
+def _places(
+    client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str
+) -> Iterable[tuple[str, Place | None]]:
+    """Yield the nodes that ConfigDB knows, with their place for a data source; None where it can't be told."""
+    environment = addresses.environment
     root = changes.find(client, environment, (), data_source)
     found = client.environment(environment)
-    levels = () if found is None else found.levels
-    if len(levels) != 1:
+    if found is None or addresses.node_level not in found.levels:
         return
-    for node in client.level_values(environment, levels[0]):
-        path: LevelPath = ((levels[0], node),)
-        yield node, Place(environment, path, data_source, root.definition, innermost=True)
+    values = client.level_values(environment, addresses.node_level)
+    paths = addresses.paths(values, seen)
+    for value in values:
+        path = paths.get(value)
+        place = None if path is None else Place(environment, path, data_source, root.definition, innermost=True)
+        yield value, place

@@ -11,27 +11,31 @@ from configdb_sync.nodes.names import natural_key
 
 @dataclass(frozen=True)
 class Orphan:
-    """The overrides of one node that isn't among those of the environment, by data source."""
+    """The overrides of one node that isn't among those of the environment, by data source.
 
+    ``node`` is the value that the nodes' level ``level`` has for it.
+    """
+
+    level: str
     node: str
     data_sources: tuple[str, ...]
 
 
-def orphans(notes: Iterable[OverrideNote], level: str, identities: Collection[str]) -> tuple[Orphan, ...]:
-    """Return the overrides at the nodes' ``level`` of which no node is in ``identities``, in the order of nodes."""
+def orphans(notes: Iterable[OverrideNote], level: str, values: Collection[str]) -> tuple[Orphan, ...]:
+    """Return the overrides at the nodes' ``level`` that no node of these ``values`` reads, in the order of nodes."""
     found: dict[str, list[str]] = {}
     for note in notes:
         steps = note.place.strip("/").split("/")
-        if len(steps) >= 2 and steps[-2] == level and steps[-1] not in identities:
+        if len(steps) >= 2 and steps[-2] == level and steps[-1] not in values:
             found.setdefault(steps[-1], []).append(note.data_source)
-    return tuple(Orphan(node, tuple(sorted(found[node]))) for node in sorted(found, key=natural_key))
+    return tuple(Orphan(level, node, tuple(sorted(found[node]))) for node in sorted(found, key=natural_key))
 
 
 def orphan_lines(found: Iterable[Orphan], environment: int) -> list[str]:
     """Return a line for each, that says how they are taken over."""
-    way_out = f"override --env {environment} -r DATA_SOURCE --level nodes=ID --copy-from"
     return [
         f"node {orphan.node}, which isn't here: {', '.join(orphan.data_sources)}"
-        f" (a node that replaces it takes them over with {way_out} {orphan.node})"
+        f" (a node that replaces it takes them over with override --env {environment} -r DATA_SOURCE"
+        f" --level {orphan.level}=ID --copy-from {orphan.node})"
         for orphan in found
     ]

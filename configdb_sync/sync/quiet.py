@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from configdb_sync import __version__
-from configdb_sync.configdb.model import Etags, LevelPath
+from configdb_sync.configdb.model import Etags
 from configdb_sync.jsonvalues import EMPTY_DIGEST, canonical
+from configdb_sync.names import LevelPath
 from configdb_sync.nodes.model import NodeRead
 
 

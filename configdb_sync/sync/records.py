@@ -226,12 +226,6 @@ def distrust(database: Database) -> None:
     database.write(work)
 
 
-def node_by_name(database: Database, environment: int, fqdn: str) -> set[str]:
-    """Return the identities under which nodes of that FQDN were seen in an environment, wherever they were read."""
-    query = sa.select(NODES.c.node).where(NODES.c.environment == environment, NODES.c.fqdn == fqdn)
-    return set(database.read(lambda connection: connection.execute(query).scalars().all()))
-
-
 def remembered(database: Database, environment: int) -> dict[str, dict[str, dict[str, Record]]]:
     """Return all that is remembered of an environment: records by node, place and data source.
 
@@ -251,11 +245,14 @@ def remembered(database: Database, environment: int) -> dict[str, dict[str, dict
     return database.read(work)
 
 
-def names_seen(database: Database, environment: int) -> dict[str, str]:
-    """Return the FQDNs under which nodes of an environment were seen, by identity."""
+def names_seen(database: Database, environment: int) -> dict[str, tuple[str, ...]]:
+    """Return the FQDNs under which nodes of an environment were seen, wherever they were read, by identity."""
     query = sa.select(NODES.c.node, NODES.c.fqdn).where(NODES.c.environment == environment)
     rows = database.read(lambda connection: connection.execute(query.order_by(NODES.c.place)).all())
-    return {row.node: row.fqdn for row in rows}
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        found[row.node] = (*found.get(row.node, ()), row.fqdn)
+    return found
 
 
 def forget_documents(

@@ -26,7 +26,7 @@ from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.quiet import encode
-from configdb_sync.sync.records import Records
+from configdb_sync.sync.records import Records, names_seen
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.tally import Tally
@@ -84,8 +84,15 @@ class Run:
     def _orphans(self, examiner: Examiner, identities: list[str]) -> tuple[Orphan, ...]:
         if not examiner.catalog.exists or self.client.server() is not ServerKind.EMBEDDED:
             return ()
-        notes = self.client.overrides_of(self.options.environment)
-        return orphans(notes, self.options.levels[-1][0], identities)
+        addresses, seen = self.options.addresses, names_seen(self.database, self.options.environment)
+        claimed = examiner.catalog.claimed
+        taken, met = set(claimed), set(claimed.values())
+        for node in identities:
+            values = addresses.values_of(node, seen)
+            if not values and node not in met:
+                return ()  # an override may be this node's
+            taken |= values
+        return orphans(self.client.overrides_of(self.options.environment), addresses.node_level, taken)
 
     def sync(self, tally: Tally | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
         """Carry the run out and return what was done; ``tally`` tells the same meanwhile.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
-from configdb_sync.configdb.merge import place_of
-from configdb_sync.configdb.model import Etags, LevelPath
+from configdb_sync.configdb.model import Etags
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
+from configdb_sync.names import LevelPath, place_of
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.quiet import state_of

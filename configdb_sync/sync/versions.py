@@ -14,8 +14,8 @@ from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.model import Version, Writer
 from configdb_sync.database import Database
 from configdb_sync.errors import StateError
+from configdb_sync.names import RECORDS
 from configdb_sync.sync.lineage import BY_OTHERS, Content, content_of, document_of, is_by_others, time_text
-from configdb_sync.sync.naming import RECORDS
 from configdb_sync.sync.tables import BLOBS, VERSIONS, now_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import MissingError, SettingsError
-from configdb_sync.sync.naming import RECORDS, records_component
+from configdb_sync.names import RECORDS, records_component
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Component
-from configdb_sync.sync.naming import RECORDS, component_name, records_component
+from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.tenants import owning, schema
 
 HOLDINGS, RESOURCES, TENANTS = schema.holdings, schema.resources, schema.tenants

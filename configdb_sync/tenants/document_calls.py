@@ -11,9 +11,9 @@ from typing import Any
 
 from configdb_sync.configdb import changes, urls
 from configdb_sync.configdb.faults import ConflictError, PreconditionError, RefusedError
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.errors import MissingError, ProductError, SettingsError, UnavailableError
 from configdb_sync.jsonvalues import document_digest
+from configdb_sync.names import LevelPath
 from configdb_sync.tenants import auditing, views
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
@@ -32,7 +32,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     if text is None:
         return None
     try:
-        levels = changes.parse_levels([text] if text else [], lambda name: name)
+        levels = changes.parse_levels([text] if text else [])
         # What can stand in no address of ConfigDB is the request's fault, not ConfigDB's.
         urls.level_path(levels)
         return levels

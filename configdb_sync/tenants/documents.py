@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import sqlalchemy as sa
 
 from configdb_sync import __version__
+from configdb_sync.names import NAME_LIMIT
 from configdb_sync.tenants import metadata, metrics, names, schema
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
@@ -40,7 +41,7 @@ _SOURCE: dict[str, Any] = {
     "in": "path",
     "required": True,
     "description": "Slashes of the name stand bare in the path.",
-    "schema": {"type": "string", "maxLength": names.LONGEST_NAME, "pattern": f"^{_SEGMENT}(/{_SEGMENT})*$"},
+    "schema": {"type": "string", "maxLength": NAME_LIMIT, "pattern": f"^{_SEGMENT}(/{_SEGMENT})*$"},
 }
 _DEST: dict[str, Any] = {
     "name": "dest",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
+from configdb_sync.names import NAME_LIMIT
 from configdb_sync.tenants.refusals import refuse, shown
 
 LONGEST_ID = 255
 """Characters (code points) of a tenant ID."""
-
-LONGEST_NAME = 128
-"""Characters of a data source's name, as ConfigDB has it."""
 
 ENVIRONMENT_LIMIT = 2**63
 
@@ -41,7 +39,7 @@ def data_source(text: str) -> str:
 
     Refused is what would stand for a move action in a path, and what a path can't hold.
     """
-    fault = _fault(text, LONGEST_NAME)
+    fault = _fault(text, NAME_LIMIT)
     segments = tuple(text.split("/"))
     if fault is None and "" in segments:
         fault = "holds an empty part"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.configdb import merge
+from configdb_sync.names import place_of
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 DOCUMENTS = st.dictionaries(KEYS, st.none() | st.integers(0, 3) | st.dictionaries(KEYS, st.integers(0, 2)), max_size=4)
@@ -50,5 +51,5 @@ def test_a_value_below_beats_an_override_above() -> None:
 
 
 def test_places_are_written_as_show_lookup_has_them() -> None:
-    assert merge.place_of([]) == "/"
-    assert merge.place_of([("cluster", "c1"), ("nodes", "n1")]) == "/cluster/c1/nodes/n1/"
+    assert place_of([]) == "/"
+    assert place_of([("cluster", "c1"), ("nodes", "n1")]) == "/cluster/c1/nodes/n1/"

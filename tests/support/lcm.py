@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import LevelPath
 
 COMPONENT = "fuel9.0"
 DATA_SOURCES = (

@@ -12,7 +12,8 @@ import yaml
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import LevelPath, Writer
+from configdb_sync.configdb.model import Writer
+from configdb_sync.names import LevelPath
 from tests.support import lcm
 from tests.support.product import Product, contents
 from tests.support.trees import make_node

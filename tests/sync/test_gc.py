@@ -196,7 +196,7 @@ def test_killed_in_the_middle_the_next_one_does_the_rest(product: Product, trees
 
 
 @pytest.mark.parametrize(
-    "flags", [[], ["--from", ".", "--remove-overrides"], ["--from", ".", "--levels", "nodes=%{fqdn}"]]
+    "flags", [[], ["--from", ".", "--remove-overrides"], ["--from", ".", "--levels", "nodes=%{role}"]]
 )
 def test_what_it_cannot_do_it_refuses(product: Product, trees: Path, flags: list[str]) -> None:
     result = product("gc", "--env", 5, *[str(trees) if flag == "." else flag for flag in flags])

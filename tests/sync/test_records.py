@@ -14,7 +14,7 @@ from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.hiera import Kept
 from configdb_sync.sync.merge import ABSENT, HiddenKey
-from configdb_sync.sync.records import Record, Records, decode, encode, node_by_name, open_records
+from configdb_sync.sync.records import Record, Records, decode, encode, names_seen, open_records
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4))
 slots = st.one_of(st.just(ABSENT), leaf, st.lists(leaf, max_size=2), st.dictionaries(st.text(), leaf, max_size=2))
@@ -59,10 +59,11 @@ def test_nodes_are_known_by_name(database: Database) -> None:
     Records(database, "here", 1, "req-1").saw({"7": "a.example", "8": "b.example"})
     Records(database, "there", 1, "req-2").saw({"9": "a.example"})
     Records(database, "here", 1, "req-3").saw({"8": "c.example"})
-    assert node_by_name(database, 1, "a.example") == {"7", "9"}
-    assert node_by_name(database, 1, "b.example") == set()
-    assert node_by_name(database, 1, "c.example") == {"8"}
-    assert node_by_name(database, 2, "a.example") == set()
+    seen = names_seen(database, 1)
+    assert {node for node, names in seen.items() if "a.example" in names} == {"7", "9"}
+    assert not [node for node, names in seen.items() if "b.example" in names]
+    assert {node for node, names in seen.items() if "c.example" in names} == {"8"}
+    assert names_seen(database, 2) == {}
 
 
 def test_the_database_is_for_its_owner_alone(database: Database, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from configdb_sync import errors
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
+from configdb_sync.names import NAME_LIMIT, component_name
 from configdb_sync.sync.health import Health
 from configdb_sync.sync.lock import run_lock
-from configdb_sync.sync.naming import LONGEST_NAME, component_name
 from configdb_sync.sync.report import exit_of_run
 from configdb_sync.sync.safety import UnsafeChange, lost_keys, unsafe_digest
 
@@ -26,9 +26,9 @@ from configdb_sync.sync.safety import UnsafeChange, lost_keys, unsafe_digest
 @given(st.text(st.characters(exclude_characters="/"), min_size=1, max_size=255), st.integers(1, 10**9))
 def test_component_names_fit_and_are_the_same_every_time(tenant: str, number: int) -> None:
     name = component_name(tenant, number)
-    assert len(name) <= LONGEST_NAME
+    assert len(name) <= NAME_LIMIT
     assert name == component_name(tenant, number)
-    if len(f"{tenant}/{number}") <= LONGEST_NAME:
+    if len(f"{tenant}/{number}") <= NAME_LIMIT:
         assert name == f"{tenant}/{number}"
 
 

@@ -16,8 +16,8 @@ from configdb_sync.configdb.model import Writer
 from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import RECORDS
 from configdb_sync.sync.lineage import BY_OTHERS
-from configdb_sync.sync.naming import RECORDS
 from configdb_sync.sync.records import open_records
 from configdb_sync.sync.tables import BLOBS
 from configdb_sync.sync.versions import Subject, VersionStore

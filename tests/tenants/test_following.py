@@ -15,7 +15,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
-from configdb_sync.sync.naming import RECORDS, component_name, records_component
+from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place

@@ -11,7 +11,7 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.connect import connect
-from configdb_sync.sync.naming import component_name
+from configdb_sync.names import component_name
 from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place

@@ -26,6 +26,7 @@ from configdb_sync.configdb.server.stored import (
     read_one,
 )
 from configdb_sync.jsonvalues import Json
+from configdb_sync.names import place_of
 
 
 def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
@@ -130,7 +131,7 @@ def _merged(chain: list[Both]) -> dict[str, Json]:
 def _lookup(call: Call, place: Place, chain: list[Both]) -> Response:
     found = merge.lookup(
         (
-            merge.place_of(place.levels[:depth]),
+            place_of(place.levels[:depth]),
             document_of(both.values.body),
             document_of(both.overrides.body),
         )

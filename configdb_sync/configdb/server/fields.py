@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from configdb_sync.configdb.server.contents import checked_text, type_name
-from configdb_sync.configdb.server.paths import MAX_ID, MAX_NAME
+from configdb_sync.configdb.server.paths import MAX_ID
 from configdb_sync.configdb.server.refusals import refuse, shown
 from configdb_sync.jsonvalues import Json, is_unicode
+from configdb_sync.names import NAME_LIMIT
 
 
 def object_of(body: Json, what: str) -> dict[str, Json]:
@@ -30,14 +31,14 @@ def required(fields: dict[str, Json], name: str, what: str) -> Json:
 
 
 def name_of(value: Json, what: str, *, numeric: bool = False) -> str:
-    """Return a name: 1 to ``MAX_NAME`` characters, none that a database can't hold. With
+    """Return a name: 1 to ``NAME_LIMIT`` characters, none that a database can't hold. With
     ``numeric`` a whole number is one too, as tuning-box takes it."""
     if numeric and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         raise refuse(422, f"{what} must be a string, not {type_name(value)}")
-    if not 1 <= len(value) <= MAX_NAME:
-        raise refuse(422, f"{what} must have 1 to {MAX_NAME} characters, not {len(value)}")
+    if not 1 <= len(value) <= NAME_LIMIT:
+        raise refuse(422, f"{what} must have 1 to {NAME_LIMIT} characters, not {len(value)}")
     checked_text(value)
     if not is_unicode(value):
         raise refuse(422, f"{what} holds half a surrogate pair")

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, select
 from werkzeug.wrappers import Response
 
-from configdb_sync.configdb.merge import place_of
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.answers import json_answer
 from configdb_sync.configdb.server.call import Call
@@ -19,6 +18,7 @@ from configdb_sync.configdb.server.environments import level_names
 from configdb_sync.configdb.server.history import time_text
 from configdb_sync.configdb.server.stored import key_digests
 from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.names import place_of
 
 _DOCUMENTS = schema.documents
 _DEFINITIONS = schema.resource_definitions

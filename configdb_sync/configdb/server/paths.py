@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from configdb_sync.configdb.server.refusals import refuse
-
-MAX_NAME = 128
-"""Characters in names and level values, as tuning-box's columns have them."""
+from configdb_sync.names import NAME_LIMIT
 
 MAX_ID = 2**63 - 1
 
@@ -66,7 +64,7 @@ def is_id(number: int) -> bool:
 def read_path(rest: str) -> EnvironmentPath | None:
     """Return what the decoded path after ``/environments/<id>/`` names; None if there is no such thing.
 
-    Raises ``RefusalError`` 400 for a level value longer than ``MAX_NAME``.
+    Raises ``RefusalError`` 400 for a level value longer than ``NAME_LIMIT``.
     """
     segments = rest.split("/")
     if "" in segments:
@@ -86,10 +84,10 @@ def read_path(rest: str) -> EnvironmentPath | None:
 def _levels(segments: list[str]) -> Levels:
     levels = tuple(zip(segments[::2], segments[1::2], strict=True))
     for name, value in levels:
-        if len(value) > MAX_NAME:
+        if len(value) > NAME_LIMIT:
             raise refuse(
                 400,
-                f"the value of level {name[:MAX_NAME]!r} has {len(value)} characters, {MAX_NAME} are allowed",
+                f"the value of level {name[:NAME_LIMIT]!r} has {len(value)} characters, {NAME_LIMIT} are allowed",
             )
     return levels
 

@@ -31,6 +31,7 @@ from configdb_sync.configdb.server.preconditions import Conditions
 from configdb_sync.configdb.server.refusals import refuse
 from configdb_sync.database import Database
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
+from configdb_sync.names import place_of
 
 _PRUNE_EVERY = 8
 """Pruning costs a third of a change, so it is done in one go for several; ``history`` shows only those that count."""
@@ -292,4 +293,4 @@ def _prune(connection: Connection, document: int, kind: Kind, upto: int) -> None
 
 
 def _where(place: Place) -> str:
-    return f"{merge.place_of(place.levels)} of environment {place.environment}"
+    return f"{place_of(place.levels)} of environment {place.environment}"

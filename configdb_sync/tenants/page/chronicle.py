@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
+from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.database import Database
-from configdb_sync.hiera import placeholders
 from configdb_sync.masking import Masker
-from configdb_sync.setting_values import Levels
+from configdb_sync.names import LevelPath
+from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.outbox import there
@@ -25,18 +25,12 @@ class Chronicle:
     past: PastRuns
     versions: VersionStore
     masker: Masker = field(repr=False)
-    levels: Levels = (("nodes", "%{uid}"),)
+    levels: Levels = DEFAULT_LEVELS
     kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def level_of(self, environment: int, node: str, fqdn: str | None) -> LevelPath | None:
         """Return the level path of a node, None where its template asks for facts that aren't known here."""
-        if len(self.levels) == 1 and self.levels[0][1] == "%{uid}" and node.isalnum():
-            return ((self.levels[0][0], node),)  # as nearly always, and there are many
-        facts = {"uid": node, "deployment_id": str(environment), **({} if fqdn is None else {"fqdn": fqdn})}
-        try:
-            return tuple((name, placeholders.expand(placeholders.parse(text), facts)) for name, text in self.levels)
-        except ValueError:
-            return None
+        return Addresses(environment, self.levels).of_node(node, fqdn)
 
 
 def make(database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock) -> Chronicle:

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import LevelPath, Version
+from configdb_sync.configdb.model import Version
+from configdb_sync.names import LevelPath
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.histories import histories
 from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix, stamp_of

@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from configdb_sync.configdb.model import LevelPath
 from configdb_sync.masking import Masker
+from configdb_sync.names import LevelPath
 from configdb_sync.sync.layers import Leaf, leaf_json
 from configdb_sync.sync.matrix import NodeRow
 from configdb_sync.sync.past_runs import PastNode, PastRun
