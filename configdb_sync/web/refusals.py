@@ -22,19 +22,20 @@ class RefusalLog:
         self._seen[reason] += 1
         self._address = address
         if self._since is None:
-            self._tell(now)
+            self._tell("")
             self._since = now
 
     def tick(self, now: float, *, last: bool = False) -> None:
         """Tell of what has come since the last line, if it is a minute old or there will be no other."""
         if self._since is None or (now - self._since < EVERY and not last):
             return
-        self._since = now if self._seen else None
         if self._seen:
-            self._tell(now)
+            self._tell(f" in {now - self._since:.0f} s")
+            self._since = now
+        else:
+            self._since = None
 
-    def _tell(self, now: float) -> None:
+    def _tell(self, span: str) -> None:
         counts = ", ".join(f"{count} x {reason}" for reason, count in sorted(self._seen.items()))
-        span = "" if self._since is None else f" in {now - self._since:.0f} s"
         self._warn(f"requests refused before the service saw them{span}: {counts}; the last from {self._address}")
         self._seen.clear()

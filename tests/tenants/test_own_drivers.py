@@ -226,7 +226,7 @@ def test_hung_ones_take_no_threads_of_others(registry: Registry) -> None:
 
 def test_what_was_said_in_time_holds(registry: Registry) -> None:
     """Of several data sources those in front were told before it failed."""
-    told = []
+    told: list[Place] = []
 
     def say(context: StatusContext) -> object:
         if told:
