@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +117,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
     listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports. ``formatter``
-    makes gunicorn's own log lines, ``refusal`` the head and body of the answers by which gunicorn itself refuses.
+    makes gunicorn's own log lines. ``refusal`` gives the head and body of an answer by which the server itself
+    refuses a request; ``body_limit`` is how many bytes of a body are waited for: beyond that the application gets none.
     """
 
     def __init__(
@@ -125,13 +128,15 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport: Transport,
         make: Callable[[list[int]], tuple[Any, Any]],
         *,
+        refusal: Callable[[int], tuple[bytes, bytes]] | None = None,
+        body_limit: int = 1024 * 1024,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
         formatter: logging.Formatter | None = None,
-        refusal: Callable[[int], tuple[bytes, bytes]] | None = None,
     ) -> None:
         self._name = name
-        self.refusal = refusal
+        self.refusal = refusal or _bare
+        self.body_limit = body_limit
         self._formatter = formatter
         self._listen = listen
         self._transport = transport
@@ -147,11 +152,17 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport = self._transport
         settings: dict[str, Any] = {
             "bind": [listen.address() for listen in self._listen],
-            "worker_class": "configdb_sync.refusing_worker.Worker",
+            "worker_class": "configdb_sync.web.worker.Worker",
             "workers": transport.workers,
             "threads": transport.threads,
             "limit_request_line": 8190,
             "limit_request_fields": 64,
+            "http_parser": "python",
+            # No header says which scheme, path or address a request had; what a proxy tells is read by the services.
+            "forwarded_allow_ips": "",
+            "secure_scheme_headers": {},
+            "forwarder_headers": "",
+            "worker_connections": min(1000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2),
             "keepalive": 75,
             "graceful_timeout": _STOP_SECONDS,
             "loglevel": "warning",
@@ -198,6 +209,11 @@ def _logger(formatter: logging.Formatter) -> type[Logger]:
                 handler.setFormatter(formatter)
 
     return Formatted
+
+
+def _bare(status: int) -> tuple[bytes, bytes]:
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    return head.encode("ascii"), b""
 
 
 def _none() -> bytes:

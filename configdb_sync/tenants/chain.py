@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as Late
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from configdb_sync.clock import Clock
-from configdb_sync.errors import ConfigDBError
 from configdb_sync.tenants import listing, owning, schema
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
 from configdb_sync.tenants.following import change_now
+from configdb_sync.tenants.guarded_driver import GuardedDriver
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal
@@ -31,7 +29,6 @@ MOST = 500
 """Data sources that one GET of an environment or tenant asks for; the rest is told by who pushes."""
 BREAK = 30.0
 """Seconds for which a driver that failed or hung isn't asked."""
-_THREADS = 4
 _REMEMBERED = 100_000
 
 
@@ -42,12 +39,10 @@ class Chain:
 
     def __init__(self, registry: Registry, drivers: Mapping[str, StatusDriver], clock: Clock, max_age: float) -> None:
         self._registry = registry
-        self._drivers = drivers
+        self._drivers = {name: GuardedDriver(driver) for name, driver in drivers.items()}
         self._clock = clock
         self._max_age = max_age
         self._turns = Turns(registry.database, clock)
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="status")
-        self._busy = threading.Semaphore(_THREADS)
         self._lock = threading.Lock()
         self._asked: dict[Place, tuple[float, bool]] = {}
         self._open: dict[str, float] = {}
@@ -78,7 +73,8 @@ class Chain:
             pass  # it is gone; the GET itself says so
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)
-            self.failures["chain"] += 1
+            with self._lock:
+                self.failures["chain"] += 1
         with self._lock:
             self._asked[place] = (now - since, fresh)
         return fresh
@@ -100,8 +96,6 @@ class Chain:
         return fresh, 0.0
 
     def _refresh(self, place: Place) -> bool:
-        for driver in self._drivers.values():
-            driver.begin()
         if place.environment is None:
             tenant = self._registry.tenant(place.tenant)
             page = self._registry.read(lambda one: listing.all_resources(one, tenant.number, None, MOST))
@@ -119,17 +113,23 @@ class Chain:
         return not isinstance(found, Live) or (self._whole(place, found.holding, "environment") and fresh)
 
     def _sources(self, place: Place, sources: Any) -> bool:
-        fresh = True
         changed: dict[int, dict[str, tuple[Resource, StatusContext]]] = {}
-        for source in sources:
-            here = Place(place.tenant, source.environment, source.name)
-            before = StatusContext(here, source.status, source.details, source.definition, source.run)
-            after, asked = self._ask(before, "data_source")
-            fresh = fresh and asked
+        before = [
+            StatusContext(
+                Place(place.tenant, source.environment, source.name),
+                source.status,
+                source.details,
+                source.definition,
+                source.run,
+            )
+            for source in sources
+        ]
+        told, fresh = self._ask(before, "data_source")
+        for source, after in zip(sources, told, strict=True):
             if (after.status, cut(after.details)) != (source.status, source.details):
                 changed.setdefault(source.environment, {})[source.name] = (source, after)
-        for environment, told in changed.items():
-            self._store(environment, told)
+        for environment, found in changed.items():
+            self._store(environment, found)
         return fresh
 
     def _store(self, environment: int, told: dict[str, tuple[Resource, StatusContext]]) -> None:
@@ -143,7 +143,7 @@ class Chain:
     def _whole(self, place: Place, state: State, kind: str) -> bool:
         """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
         before = StatusContext(place, state.status, state.details)
-        after, fresh = self._ask(before, kind)
+        (after,), fresh = self._ask([before], kind)
         if (after.status, cut(after.details)) != (state.status, state.details):
             table = schema.tenants if isinstance(state, Tenant) else schema.holdings
             assert isinstance(state, (Tenant, Holding))
@@ -158,32 +158,23 @@ class Chain:
             self._registry.database.write(lambda connection: connection.execute(statement))
         return fresh
 
-    def _ask(self, context: StatusContext, kind: str) -> tuple[StatusContext, bool]:
-        """Return the chain's last word, and whether ConfigDB could be asked."""
+    def _ask(self, contexts: Sequence[StatusContext], kind: str) -> tuple[Sequence[StatusContext], bool]:
+        """Return the chain's last words, and whether ConfigDB could be asked."""
         fresh = True
         for name, driver in self._drivers.items():
+            if not contexts:
+                break
             if self._clock.monotonic() < self._open.get(name, 0.0):
                 fresh = fresh and driver.local
                 continue
-            try:
-                context = self._one(driver, context, kind)
-            except Exception as error:
-                self.failures[name] += 1
+            told, fault = driver.ask(kind, contexts)
+            if fault is not None:
+                failed = contexts[min(len(told), len(contexts) - 1)].place
+                with self._lock:
+                    self.failures[name] += 1
                 self._open[name] = self._clock.monotonic() + BREAK
                 fresh = fresh and driver.local
-                reason = str(error) if isinstance(error, ConfigDBError) else type(error).__name__
-                where = f"tenant {context.place.tenant!r} {context.place.path}".rstrip()
-                log.warning("status driver %s failed for %s, isn't asked for %.0f s: %s", name, where, BREAK, reason)
-        return context, fresh
-
-    def _one(self, driver: StatusDriver, context: StatusContext, kind: str) -> StatusContext:
-        ask = getattr(driver, f"get_{kind}_status")
-        if driver.local:
-            found: StatusContext = ask(context)
-            return found
-        # A hung thread can't be ended: refuse rather than queue behind it.
-        if not self._busy.acquire(blocking=False):
-            raise Late
-        future: Future[StatusContext] = self._pool.submit(ask, context)
-        future.add_done_callback(lambda _: self._busy.release())
-        return future.result(driver.deadline)
+                where = f"tenant {failed.tenant!r} {failed.path}".rstrip()
+                log.warning("status driver %s failed for %s, isn't asked for %.0f s: %s", name, where, BREAK, fault)
+            contexts = [*told, *contexts[len(told) :]]
+        return contexts, fresh

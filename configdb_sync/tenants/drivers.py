@@ -21,6 +21,8 @@ from configdb_sync.tenants.status import Status
 GROUP = "configdb_sync.status_drivers"
 DEFAULT = ("sync", "configdb")
 
+LONGEST_DEADLINE = 60.0
+_LOAD_SECONDS = 30.0
 _KEPT = 5.0
 _MOST = 1000
 
@@ -53,10 +55,12 @@ class Surroundings:
 
 
 class StatusDriver:
-    """Tells how things do; each method returns the context it is given, or a changed one.
+    """Tells how things do; each method returns the context it is given, or ``told`` of it.
 
-    A driver that asks over a network says so with ``local = False``: it is asked in a thread of its own with a
-    deadline (``deadline`` seconds). What it raises counts as not having been asked.
+    A class of one's own need not be derived from this one; it needs the three methods. Each question is asked in a
+    thread of its own that is waited for ``deadline`` seconds. What takes longer, what is raised, an exit and anything
+    else that is returned counts as not having been asked. ``local = False`` says that others are asked over a network:
+    after a failure the answer to a ``GET`` then says that it may be old.
     """
 
     local = True
@@ -159,7 +163,8 @@ class ConfigDBDriver(StatusDriver):
 
 
 def load(names: Sequence[str], surroundings: Surroundings) -> dict[str, StatusDriver]:
-    """Return the drivers of these names, in order. Raises ``SettingsError`` for one that isn't installed or fails."""
+    """Return the drivers of these names, in order. Raises ``SettingsError`` for one that isn't installed, fails, takes
+    long or lacks a method (R6)."""
     # The product's own are known where it isn't installed by pip too, as in the Fuel plugin.
     installed: dict[str, Callable[[], Callable[[Surroundings], StatusDriver]]] = {
         "sync": lambda: SyncDriver,
@@ -174,7 +179,45 @@ def load(names: Sequence[str], surroundings: Surroundings) -> dict[str, StatusDr
                 way_out=f"installed are: {', '.join(sorted(installed))}",
             )
         try:
-            drivers[name] = installed[name]()(surroundings)
-        except Exception as error:
-            raise SettingsError(f"the status driver {name!r} can't be loaded: {type(error).__name__}") from error
+            drivers[name] = _made(installed[name], surroundings)
+        except _UnusableError as fault:
+            raise SettingsError(f"the status driver {name!r} can't be loaded: {fault}") from fault.__cause__
     return drivers
+
+
+class _UnusableError(Exception):
+    pass
+
+
+def _made(load_class: Callable[[], Callable[[Surroundings], StatusDriver]], surroundings: Surroundings) -> StatusDriver:
+    """Return a driver, made in a thread of its own: its code is others'. Raises ``_UnusableError``."""
+    made: list[StatusDriver] = []
+    faults: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            driver = load_class()(surroundings)
+            _check(driver)
+            made.append(driver)
+        except BaseException as error:  # an exit is a failure too
+            faults.append(error)
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    thread.join(_LOAD_SECONDS)
+    if made:
+        return made[0]
+    if not faults:
+        raise _UnusableError(f"it took more than {_LOAD_SECONDS:g} s")
+    if isinstance(faults[0], _UnusableError):
+        raise faults[0]
+    raise _UnusableError(type(faults[0]).__name__) from faults[0]
+
+
+def _check(driver: StatusDriver) -> None:
+    for method in ("get_tenant_status", "get_environment_status", "get_data_source_status"):
+        if not callable(getattr(driver, method, None)):
+            raise _UnusableError(f"it has no method {method}")
+    deadline = getattr(driver, "deadline", StatusDriver.deadline)
+    if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not 0 < deadline <= LONGEST_DEADLINE:
+        raise _UnusableError(f"its deadline isn't a number of seconds up to {LONGEST_DEADLINE:g}")

@@ -153,12 +153,22 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
 
     listens = [service.admin] if service.public is None else [service.admin, service.public]
     Gunicorn(
-        "tenants", listens, service.transport, make, started=started, formatter=service.log_formatter, refusal=refusal
+        "tenants",
+        listens,
+        service.transport,
+        make,
+        refusal=refusal,
+        body_limit=max(service.limits.body, _ANY_BODY),
+        started=started,
+        formatter=service.log_formatter,
     ).run()
 
 
+_ANY_BODY = 1024 * 1024
+"""Bytes of a body that a request without any may have, to be told so."""
 _REFUSALS = {
-    413: "the body is too large",
+    408: "the request came too slowly",
+    413: "the body is too large, or comes in more than 100000 chunks",
     414: "the request line is longer than the 8190 characters that are taken",
     417: "no such expectation can be met",
     431: "the headers are too long, or more than 64",

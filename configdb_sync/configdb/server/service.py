@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from configdb_sync.configdb.server.access import Access, OpenAccess
+from configdb_sync.configdb.server.answers import PRODUCT, PRODUCT_HEADER, refused
 from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
 from configdb_sync.configdb.server.keystone import Guard, guarded
 from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.configdb.server.refusals import refuse
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
 
 __all__ = ["Listen", "Service", "check", "read_listen", "serve"]
@@ -62,4 +64,32 @@ def serve(service: Service, announce: Callable[[str], None]) -> None:
     def ready(ports: list[int]) -> None:
         announce(f"{service.transport.scheme}://{service.listen.address(ports[0])}")
 
-    Gunicorn("configdb", [service.listen], service.transport, make, ready=ready).run()
+    Gunicorn(
+        "configdb",
+        [service.listen],
+        service.transport,
+        make,
+        refusal=refusal,
+        body_limit=service.limits.body,
+        ready=ready,
+    ).run()
+
+
+_REFUSALS = {
+    408: "the request came too slowly",
+    413: "the body is too large, or comes in more than 100000 chunks",
+    414: "the request line is longer than the 8190 characters that are taken",
+    417: "no such expectation can be met",
+    431: "the headers are too long, or more than 64",
+    500: "the server failed; its log tells more",
+    501: "no such transfer coding is taken",
+}
+
+
+def refusal(status: int) -> tuple[bytes, bytes]:
+    """Return head and body of the answer where the server itself refuses a request, in the one shape of errors."""
+    answer = refused(refuse(status, _REFUSALS.get(status, "the request isn't HTTP as it is taken here")))
+    answer.headers[PRODUCT_HEADER] = PRODUCT
+    answer.headers["Connection"] = "close"
+    lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items()), "", ""]
+    return "\r\n".join(lines).encode("latin-1"), answer.get_data()
