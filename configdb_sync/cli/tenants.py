@@ -19,7 +19,7 @@ from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
 from configdb_sync.tenants.access import Access, MetricsAccess, OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.drivers import DEFAULT
-from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in
+from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.tenants.registry import Registry
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
@@ -261,7 +261,7 @@ class _Accesses:
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None where anyone may look."""
         if self.auth == "keystone":
-            return KeystoneSessions(clouds.read(self.session.environ), access, log_in)
+            return _keystone_sessions(self.session.environ, access, tenants=False)
         operators = self._operators()
         return TokenSessions(operators, lambda _: operators.token) if isinstance(operators, TokenAccess) else None
 
@@ -269,7 +269,7 @@ class _Accesses:
         """How tenants' users do."""
         if isinstance(access, TenantTokenAccess):
             return TokenSessions(access, lambda tenant: access.token(tenant or ""), tenants=True)
-        return KeystoneSessions(clouds.read(self._public_environ()), access, log_in, tenants=True)
+        return _keystone_sessions(self._public_environ(), access, tenants=True)
 
     def _public_environ(self) -> Mapping[str, str]:
         environ = self.session.environ
@@ -278,6 +278,10 @@ class _Accesses:
         file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
         others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
         return {**others, **file, "OS_CLOUD": self.public_cloud}
+
+
+def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
+    return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str, refused_rate: float) -> Access:

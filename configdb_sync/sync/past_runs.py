@@ -84,15 +84,24 @@ class PastRuns:
         self._alive = alive
 
     def newest(
-        self, environment: int | None = None, limit: int = 20, before: tuple[float, str] | None = None
+        self,
+        environment: int | None = None,
+        limit: int = 20,
+        before: tuple[float, str] | None = None,
+        *,
+        nodes: sa.Select[Any] | None = None,
     ) -> list[PastRun]:
         """Return the newest runs, of one environment or all, newest first.
 
         ``before``: only those that come after the run of that begin (seconds since the epoch) and identity.
+        ``nodes``: only those that were done with any of these nodes.
         """
         query = sa.select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
             query = query.where(RUNS.c.environment == environment)
+        if nodes is not None:
+            done = sa.exists().where(RUN_NODES.c.run == RUNS.c.identity, RUN_NODES.c.node.in_(nodes))
+            query = query.where(done)
         if before is not None:
             started, identity = before
             same = sa.and_(RUNS.c.started == started, RUNS.c.identity > identity)

@@ -23,6 +23,7 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.page import asking, html, routes
 from configdb_sync.tenants.page.asking import Seen
+from configdb_sync.tenants.page.ended import EndedSessions
 from configdb_sync.tenants.page.failures import Failures
 from configdb_sync.tenants.page.kept import Kept
 from configdb_sync.tenants.page.links import Links, ServedLinks, level_text
@@ -70,6 +71,7 @@ class Pages:
         self._public = public
         self._secure = secure
         self._failures = Failures(clock)
+        self._ended = EndedSessions(context.registry)
         self._kept = Kept(8)
         self._cookie = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
 
@@ -107,7 +109,10 @@ class Pages:
         if cookie is None:
             raise no_session()
         address = str(environ.get("REMOTE_ADDR") or "")
-        return self._sessions.caller(cookie, visit.route.place, visit.now.timestamp(), address)
+        caller = self._sessions.caller(cookie, visit.route.place, visit.now.timestamp(), address)
+        if self._ended.holds(cookie):
+            raise no_session("the session is over; sign in again")
+        return caller
 
     def _to_sign_in(self, visit: _Visit) -> Answer:
         asked = routes.page_url(visit.route) + ("" if visit.query is None else f"?{visit.query}")
@@ -121,6 +126,7 @@ class Pages:
             if method != "POST":
                 raise refuse(405, "signing out is a POST", ("Allow", "POST"))
             _check_origin(visit.environ)
+            self._end(sessions, visit)
             return _see("/status/sign-in", self._set_cookie("", over=True))
         if method in {"GET", "HEAD"}:
             asked = visit.parameters("next").get("next", "")
@@ -142,6 +148,21 @@ class Pages:
             return self._form(sessions, form.get("next", ""), visit.now, refusal)
         first = routes.environments_page(None if home is None else home.tenant)
         return _see(_next_page(form.get("next", "")) or routes.page_url(first), self._set_cookie(cookie))
+
+    def _end(self, sessions: Sessions, visit: _Visit) -> None:
+        """End the session for whoever has its cookie. Raises ``TenantRefusal`` 503: the cookie is good still then."""
+        cookie = _cookie(visit.environ, self._cookie)
+        if cookie is None:
+            return
+        now = visit.now.timestamp()
+        try:
+            until = sessions.end(cookie, now, str(visit.environ.get("REMOTE_ADDR") or ""))
+        except TenantRefusal as refusal:
+            # What is no good cookie is kept nowhere: anyone could fill the database with such.
+            if refusal.status == 401:
+                return
+            raise
+        self._ended.add(cookie, now, until)
 
     def _form(self, sessions: Sessions, asked: str, now: Any, wrong: TenantRefusal | None = None) -> Answer:
         told = sessions.fields
