@@ -17,8 +17,16 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
-from configdb_sync.tenants.access import Access, MetricsAccess, OpenAccess, TenantTokenAccess, TokenAccess
+from configdb_sync.tenants.access import (
+    Access,
+    LimitedAccess,
+    MetricsAccess,
+    OpenAccess,
+    TenantTokenAccess,
+    TokenAccess,
+)
 from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.tenants.registry import Registry
 
@@ -100,7 +108,7 @@ def tenants() -> None:
     default=10,
     show_default=True,
     metavar="N",
-    help="With keystone: bad tokens a second from one address, in each process; 0: no limit.",
+    help="Bad tokens a second from one address; 0: no limit.",
 )
 @click.option(
     "--metrics-token-file",
@@ -174,7 +182,7 @@ def serve(
     formatter = JsonFormatter(run=session.run) if log_format == "json" else None
     if formatter is not None:
         use(formatter)
-    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file)
+    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file, workers)
 
     def policy() -> Policy:
         return Policy(SystemClock(), policy_file, admin_role)
@@ -236,6 +244,7 @@ class _Accesses:
     public_cloud: str | None
     refused_rate: float
     metrics_token_file: Path | None
+    workers: int
 
     @property
     def token_path(self) -> Path:
@@ -243,20 +252,30 @@ class _Accesses:
 
     def admin(self) -> Access:
         others = self._operators()
-        return others if self.metrics_token_file is None else MetricsAccess(others, read_token(self.metrics_token_file))
+        if self.metrics_token_file is not None:
+            others = MetricsAccess(others, read_token(self.metrics_token_file))
+        return others if self.auth == "none" else self._limited(others)
+
+    def _limited(self, access: Access) -> Access:
+        # No process knows of what another refused: each lets its part through.
+        few = buckets(SystemClock(), self.refused_rate / self.workers)
+        return access if few is None else LimitedAccess(access, few)
 
     def _operators(self) -> Access:
         if self.auth == "keystone":
-            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin", self.refused_rate)
+            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
         if self.auth == "none":
             return OpenAccess(self.admin_role)
         token = read_token(self.token_file) if self.token_file else self.session.state.tenants_token()
         return TokenAccess(token, self.admin_role)
 
     def public(self) -> Access:
+        return self._limited(self._tenants_users())
+
+    def _tenants_users(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public", self.refused_rate)
+        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
 
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None where anyone may look."""
@@ -267,8 +286,9 @@ class _Accesses:
 
     def public_sessions(self, access: Access) -> Sessions | None:
         """How tenants' users do."""
-        if isinstance(access, TenantTokenAccess):
-            return TokenSessions(access, lambda tenant: access.token(tenant or ""), tenants=True)
+        users = self._tenants_users() if self.auth != "keystone" else None
+        if isinstance(users, TenantTokenAccess):
+            return TokenSessions(users, lambda tenant: users.token(tenant or ""), tenants=True)
         return _keystone_sessions(self._public_environ(), access, tenants=True)
 
     def _public_environ(self) -> Mapping[str, str]:
@@ -284,9 +304,7 @@ def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: b
     return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
 
-def _keystone(environ: Mapping[str, str], role: str | None, name: str, refused_rate: float) -> Access:
+def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
     from configdb_sync.tenants.keystone import KeystoneAccess
-    from configdb_sync.tenants.limiting import buckets
 
-    clock = SystemClock()
-    return KeystoneAccess(clouds.read(environ), role, clock, name=name, refusals=buckets(clock, refused_rate))
+    return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)

@@ -15,7 +15,6 @@ from configdb_sync.tenants.policies import METRICS_ROLE
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 
-
 _REMEMBERED = 10_000
 
 
@@ -91,8 +90,8 @@ class MetricsAccess:
 class LimitedAccess:
     """As ``others``, but one address may send only so many bad tokens. Safe for several threads.
 
-    While an address has sent too many, a token isn't even compared, unless it was found good from there before: who
-    works goes on, and who guesses learns nothing.
+    While an address has sent too many, a token isn't even looked at, nor is Keystone asked, unless it was good from
+    there before: who works goes on, and who guesses learns nothing.
     """
 
     def __init__(self, others: Access, refusals: Buckets) -> None:
@@ -113,6 +112,8 @@ class LimitedAccess:
             caller = self.others.caller(environ, place)
         except TenantRefusal as refusal:
             if refusal.status == 401 and given is not None:
+                with self._lock:
+                    self._good.pop(key, None)
                 self._refusals.take(address)
             raise
         with self._lock:

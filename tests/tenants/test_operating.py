@@ -172,3 +172,15 @@ def test_the_numbers_are_gone_with_the_service(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=30)
     assert list(folder.iterdir()) == []
+
+
+def test_bad_tokens_are_few_with_a_token_too(tmp_path: Path) -> None:
+    """At either endpoint, over all processes."""
+    arguments = ("--drivers", "none", "--public", "127.0.0.1:0", "--workers", "2", "--refused-rate", "0.02")
+    with serving(tmp_path / "state", *arguments) as (admin, process):
+        assert admin.put("/v1.0/a").status == 201
+        for port in (admin.port, public_port(process)):
+            bad = [Api(port, f"bad {number}").get("/v1.0/a") for number in range(12)]
+            assert {one.status for one in bad} == {401, 429}
+            assert sum(one.status == 401 for one in bad) <= 2, "each process lets one through"
+            assert int(next(one for one in bad if one.status == 429).headers["retry-after"]) >= 1

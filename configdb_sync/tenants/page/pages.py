@@ -24,7 +24,7 @@ from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.page import asking, html, routes
 from configdb_sync.tenants.page.asking import Seen
 from configdb_sync.tenants.page.ended import EndedSessions
-from configdb_sync.tenants.page.failures import Failures
+from configdb_sync.tenants.page.failures import MOST, Failures
 from configdb_sync.tenants.page.kept import Kept
 from configdb_sync.tenants.page.links import Links, ServedLinks, level_text
 from configdb_sync.tenants.page.sessions import Sessions, no_session
@@ -58,11 +58,20 @@ class _Visit:
 class Pages:
     """All pages of one endpoint. ``sessions``: None where anyone may look (``--auth none``, on loopback).
 
-    ``secure``: browsers reach the service over TLS, here or at a proxy in front. Safe for several threads.
+    ``secure``: browsers reach the service over TLS, here or at a proxy in front. ``workers``: processes among which
+    wrong tries to sign in are spread. Safe for several threads.
     """
 
     def __init__(
-        self, context: Context, access: Access, sessions: Sessions | None, clock: Clock, *, public: bool, secure: bool
+        self,
+        context: Context,
+        access: Access,
+        sessions: Sessions | None,
+        clock: Clock,
+        *,
+        public: bool,
+        secure: bool,
+        workers: int = 1,
     ) -> None:
         self._context = context
         self._access = access
@@ -70,7 +79,7 @@ class Pages:
         self._clock = clock
         self._public = public
         self._secure = secure
-        self._failures = Failures(clock)
+        self._failures = Failures(clock, max(1, MOST // workers))
         self._ended = EndedSessions(context.registry)
         self._kept = Kept(8)
         self._cookie = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
