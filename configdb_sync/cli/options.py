@@ -254,7 +254,7 @@ class Session:
             return f"{nailgun.address}/api/v1/config"
 
 
-def _sign_log_lines(run: str) -> None:
+def sign_log_lines(run: str) -> None:
     """Put the run's identity into every line that the command logs (``architecture.md``, A run)."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
@@ -316,7 +316,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
             flags = {name: kwargs.pop(name) for name in names}
             file = settings_file or os.environ.get("CONFIGDB_SYNC_SETTINGS")
             session = Session(_read(flags, Path(file) if file else None, kwargs))
-            _sign_log_lines(session.run)
+            sign_log_lines(session.run)
             return command(session, *args, **kwargs)
 
         decorated: Any = click.option(

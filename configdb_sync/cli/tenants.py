@@ -176,12 +176,12 @@ def serve(
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.log_lines import JsonFormatter, use
+    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, service_id, use
     from configdb_sync.tenants.policy import Policy
 
-    formatter = JsonFormatter(run=session.run) if log_format == "json" else None
-    if formatter is not None:
-        use(formatter)
+    own = service_id(session.run)
+    formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)
+    use(formatter)
     accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file, workers)
 
     def policy() -> Policy:

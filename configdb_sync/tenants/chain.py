@@ -18,6 +18,7 @@ from configdb_sync.tenants import listing, owning, schema
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
 from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.locating import Live
+from configdb_sync.tenants.log_lines import for_request
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
@@ -184,6 +185,6 @@ class Chain:
         # A hung thread can't be ended: refuse rather than queue behind it.
         if not self._busy.acquire(blocking=False):
             raise Late
-        future: Future[StatusContext] = self._pool.submit(ask, context)
+        future: Future[StatusContext] = self._pool.submit(for_request(ask), context)
         future.add_done_callback(lambda _: self._busy.release())
         return future.result(driver.deadline)

@@ -273,7 +273,7 @@ def test_configdb_away(world: World) -> None:
 def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World, before: str) -> None:
     """What the workers did before, and so remember of ConfigDB, changes nothing: 503, and nothing has moved."""
     configdb = subprocess.Popen(
-        command("configdb", "serve", "--listen", "127.0.0.1:0"),
+        command("configdb", "serve", "--listen", "127.0.0.1:0", "--auth", "none"),
         env=environ(world.state),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -292,13 +292,13 @@ def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World,
                 for one, other in [("a", "b"), ("b", "a")] * 3:
                     assert api.post(Place(one).move_url(other)).status == 303
             until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.outbox)).first()))
-            configdb.kill()
-            configdb.wait()
+            configdb.terminate()
+            configdb.wait(60)
             answers = [api.post(Place("a").move_url("b")) for _ in range(6)]
             assert {(one.status, one.headers.get("retry-after")) for one in answers} == {(503, "5")}
             assert len({one.json["error"]["message"] for one in answers}) == 1
             assert world.registry.tenant("a").counts.size == 3
     finally:
-        configdb.kill()
-        configdb.wait()
+        configdb.terminate()
+        configdb.communicate(timeout=60)
     world.whole("a")
