@@ -254,8 +254,13 @@ class Session:
             return f"{nailgun.address}/api/v1/config"
 
 
+def service_id(run: str) -> str:
+    """Return a service's own identity from that of its run: not of the form of a request's."""
+    return f"service-{run.removeprefix('req-')[:8]}"
+
+
 def sign_log_lines(run: str) -> None:
-    """Put the run's identity into every line that the command logs (``architecture.md``, A run)."""
+    """Put the run's, or the service's, identity into every line that the command logs."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
             handler.setFormatter(logging.Formatter(f"%(levelname)s {run} %(name)s: %(message)s"))

@@ -10,7 +10,7 @@ import click
 
 from configdb_sync.cli import tenant_commands, tenant_reports
 from configdb_sync.cli.chronicles import chronicle_of
-from configdb_sync.cli.options import CONNECTION, Session, settings_options
+from configdb_sync.cli.options import CONNECTION, Session, service_id, settings_options
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
@@ -176,7 +176,7 @@ def serve(
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, service_id, use
+    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.policy import Policy
 
     own = service_id(session.run)

@@ -291,9 +291,9 @@ def wadl(*, public: bool = False) -> bytes:
                 ET.SubElement(asked, "representation", {"mediaType": "application/json"})
             for kinds, several in _responses(path, method, codes):
                 response = ET.SubElement(element, "response", {"status": " ".join(map(str, several))})
-                for kind in kinds:
-                    body = ET.SubElement(response, "representation", {"mediaType": kind})
-                    if kind == schemas.XML:
+                for media in kinds:
+                    body = ET.SubElement(response, "representation", {"mediaType": media})
+                    if media == schemas.XML:
                         body.set("element", "a:move")
     text: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
     return text + b"\n"

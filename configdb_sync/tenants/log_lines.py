@@ -39,11 +39,6 @@ def for_request(work: Callable[P, T]) -> Callable[P, T]:
     return worked
 
 
-def service_id(run: str) -> str:
-    """Return a service's own identity from that of its run: not of the form of a request's."""
-    return f"service-{run.removeprefix('req-')[:8]}"
-
-
 class TextFormatter(logging.Formatter):
     """Makes a line of text: level, the request and its tenant, or the service where there is no request; logger."""
 
