@@ -257,8 +257,10 @@ class _Accesses:
         return others if self.auth == "none" else self._limited(others)
 
     def _limited(self, access: Access) -> Access:
-        # No process knows of what another refused: each lets its part through.
-        few = buckets(SystemClock(), self.refused_rate / self.workers)
+        # No process knows of what another refused: each lets its part through. Keystone is asked about each of them; to
+        # compare one costs nothing, and many clients may share an address.
+        at_once = 2 if self.auth == "keystone" else 8
+        few = buckets(SystemClock(), self.refused_rate / self.workers, at_once)
         return access if few is None else LimitedAccess(access, few)
 
     def _operators(self) -> Access:

@@ -135,7 +135,7 @@ CALLS: dict[str, _Codes] = {
     "/openapi.json": {"get": (200,)},
     "/application.wadl": {"get": (200,)},
 }
-"""Every call and the answers that it has of its own; 400, 401, 403, 429 and 500 are everywhere."""
+"""Every call and the answers that it has of its own; 400, 401, 403, 429, 500 and 503 are everywhere."""
 
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 _TENANTS_OWN = "/{tenantId}"
@@ -308,7 +308,7 @@ def _responses(path: str, method: str, codes: tuple[int, ...]) -> list[tuple[tup
 
 
 def _everywhere(path: str) -> tuple[int, ...]:
-    return (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
+    return (400, 500) if path in OPEN else (400, 401, 403, 429, 500, 503)
 
 
 def _param(parent: ET.Element, one: dict[str, Any]) -> None:
