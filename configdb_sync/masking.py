@@ -1,4 +1,4 @@
-"""What is secret in a cloud's settings, and how it is shown instead (U20, Y20).
+"""What is secret in a cloud's settings, and how it is shown instead (U3, U20, Y20).
 
 A leaf is secret if a key on its way down is named like a secret, or if its text looks like one. It shows as a
 short HMAC under a key of the state folder: equal secrets look equal, and nobody without the key can try passwords.
@@ -15,12 +15,25 @@ from dataclasses import dataclass, field
 from configdb_sync.jsonvalues import Json, canonical
 
 _SECRET_NAME = re.compile(
-    r"pass(?:wd|word|phrase|code)?(?:$|[_\W\d])|password|passwd|secret|token|credential|cookie|private"
-    r"|psk|(?:^|[_\W])(?:auth|ssh)?keys?(?:$|[\W\d])|cert(?:$|[_\W\d])|certificate|hmac|salt(?:$|[_\W\d])|seed(?:$|[_\W\d])",
+    # A key is a secret by what stands before it: `api_key`, `fernet_keys`; a bare `key` is any key of a mapping.
+    r"(?<!public)(?<!primary)(?<!foreign)(?<!routing)(?<!sort)(?<!partition)(?<=[^\W_])[_\W]+keys?(?:$|[\W\d]|_\d)"
+    r"|(?:auth|ssh|api|access|encryption|signing|master|shared|account|license)keys?(?:$|[\W\d]|_\d)"
+    r"|private[_\W]?key|(?:rsa|ssh|ssl|tls|key|cert)[_\W]?private"
+    r"|(?<!by)(?<!com)pass(?:wd|word|phrase|code)?s?(?:$|[_\W\d])(?!through)|password|passwd|pwd?(?:$|[_\W\d])"
+    r"|secret|token|credential|cookie|psk|cert(?:$|[_\W\d])|certificate|hmac|salt(?:$|[_\W\d])|seed(?:$|[_\W\d])"
+    r"|snmp[_\W]?community|community[_\W]?string",
     re.IGNORECASE,
 )
+_ABOUT = re.compile(
+    r"[_\W](?:provider|source|driver|backend|algorithm|format|expiration|expiry|lifetime|ttl|length)$", re.IGNORECASE
+)
+"""The end of a name that tells about a secret and holds none: `token_provider`, `cert_source`."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SECRET_TEXT = re.compile(
-    r"-----BEGIN|://[^/\s:@]*:[^/\s@]+@|(?:password|passwd|secret|token|api_?key)\s*[=:]\s*\S", re.IGNORECASE
+    r"-----BEGIN|://[^/\s:@]*:[^/\s@]+@|(?:password|passwd|secret|token|api_?key)\s*[=:]\s*\S"
+    # A key of Ceph's, under whatever name.
+    r"|\bAQ[A-Za-z0-9+/]{36}==",
+    re.IGNORECASE,
 )
 
 Path = tuple[str, ...]
@@ -29,7 +42,8 @@ Path = tuple[str, ...]
 
 def is_secret_name(name: str) -> bool:
     """Tell whether everything below a key of this name is secret."""
-    return _SECRET_NAME.search(name) is not None
+    plain = _HUMP.sub("_", name)  # apiKey is api_key
+    return _SECRET_NAME.search(plain) is not None and _ABOUT.search(plain) is None
 
 
 def is_secret_path(path: Sequence[str]) -> bool:

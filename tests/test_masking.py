@@ -1,4 +1,4 @@
-"""Masking: what is secret in a cloud's settings never shows (architecture, Masking; Y20)."""
+"""Masking: what is secret in a cloud's settings never shows (U3, U20)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ SECRET = [
     "password", "db_password", "user_password", "passwd", "root_password", "metering_secret", "auth_key", "admin_key",
     "mon_key", "bootstrap_osd_key", "metadata_proxy_shared_secret", "DEFAULT/rabbit_password", "admin_token",
     "erlang_cookie", "wsrep_sst_password", "cert_data", "private_key", "authkeys", "psk", "PASSWORD", "swift_hash_salt",
-    "configdb_pass", "key",
+    "configdb_pass", "ssh_key", "api_key", "apikey", "apiKey", "auth_key_2", "fernet_keys", "secret_key", "fixed_key",
+    "radosgw_key", "swift_tempurl_key", "ssl/key_private", "tls-private", "mco_pskey", "db_pwd", "bindpw", "rootPw",
+    "passwords", "DEFAULT/host_key", "snmp_community", "private_key_data", "secret_source_password", "admin.key",
 ]  # fmt: skip
 PLAIN = [
     "debug", "fqdn", "uid", "keystone", "keystone_hash", "user", "management_vip", "network_metadata", "passthrough",
     "monkey", "keyboard", "roles", "tenant", "certain",
+    "key", "keys", "Key", "key1", "/key", "_key", "key_name", "public_key", "sshPublicKey", "primary_key",
+    "default_private_net", "neutron/private", "private", "private_vip", "token_provider", "cert_source",
+    "token_expiration", "bypass", "pass_through", "compass", "password_length",
 ]  # fmt: skip
 
 
@@ -51,6 +56,7 @@ def test_nothing_below_a_secret_name_shows(name: str, canary: str, way: list[str
         "mysql://nova:hunter22@10.0.0.1/nova",
         "amqp://:s3cret9@host",
         "connection password=hunter22 host=x",
+        "AQDWBqNXAAAAABAAT0qwqsMZTndkc8abcdefgh==",
     ],
 )
 def test_texts_that_look_like_secrets_are_masked_under_any_name(text: str) -> None:

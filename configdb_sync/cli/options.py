@@ -256,8 +256,13 @@ class Session:
             return f"{nailgun.address}/api/v1/config"
 
 
-def _sign_log_lines(run: str) -> None:
-    """Put the run's identity into every line that the command logs."""
+def service_id(run: str) -> str:
+    """Return a service's own identity from that of its run: not of the form of a request's."""
+    return f"service-{run.removeprefix('req-')[:8]}"
+
+
+def sign_log_lines(run: str) -> None:
+    """Put the run's, or the service's, identity into every line that the command logs."""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
             handler.setFormatter(logging.Formatter(f"%(levelname)s {run} %(name)s: %(message)s"))
@@ -318,7 +323,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
             flags = {name: kwargs.pop(name) for name in names}
             file = settings_file or os.environ.get("CONFIGDB_SYNC_SETTINGS")
             session = Session(_read(flags, Path(file) if file else None, kwargs))
-            _sign_log_lines(session.run)
+            sign_log_lines(session.run)
             return command(session, *args, **kwargs)
 
         decorated: Any = click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from configdb_sync.cli.options import Session, settings_options
+from configdb_sync.cli.options import Session, service_id, settings_options, sign_log_lines
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 
@@ -79,6 +79,7 @@ def serve(
     from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
     from configdb_sync.configdb.server.call import Limits
 
+    sign_log_lines(service_id(session.run))
     access: Access | keystone.Guard = OpenAccess()
     if auth == "keystone":
         access = keystone.guard(clouds.read(session.environ), write_role, read_role)

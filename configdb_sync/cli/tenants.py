@@ -10,16 +10,24 @@ import click
 
 from configdb_sync.cli import tenant_commands, tenant_reports
 from configdb_sync.cli.chronicles import chronicle_of
-from configdb_sync.cli.options import CONNECTION, Session, settings_options
+from configdb_sync.cli.options import CONNECTION, Session, service_id, settings_options
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.sync.records import open_records
-from configdb_sync.tenants.access import Access, MetricsAccess, OpenAccess, TenantTokenAccess, TokenAccess
+from configdb_sync.tenants.access import (
+    Access,
+    LimitedAccess,
+    MetricsAccess,
+    OpenAccess,
+    TenantTokenAccess,
+    TokenAccess,
+)
 from configdb_sync.tenants.drivers import DEFAULT
-from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in
+from configdb_sync.tenants.limiting import buckets
+from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.tenants.registry import Registry
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
@@ -100,7 +108,7 @@ def tenants() -> None:
     default=10,
     show_default=True,
     metavar="N",
-    help="With keystone: bad tokens a second from one address, in each process; 0: no limit.",
+    help="Bad tokens a second from one address; 0: no limit.",
 )
 @click.option(
     "--metrics-token-file",
@@ -168,13 +176,13 @@ def serve(
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.log_lines import JsonFormatter, use
+    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.policy import Policy
 
-    formatter = JsonFormatter(run=session.run) if log_format == "json" else None
-    if formatter is not None:
-        use(formatter)
-    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file)
+    own = service_id(session.run)
+    formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)
+    use(formatter)
+    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file, workers)
 
     def policy() -> Policy:
         return Policy(SystemClock(), policy_file, admin_role)
@@ -236,6 +244,7 @@ class _Accesses:
     public_cloud: str | None
     refused_rate: float
     metrics_token_file: Path | None
+    workers: int
 
     @property
     def token_path(self) -> Path:
@@ -243,33 +252,46 @@ class _Accesses:
 
     def admin(self) -> Access:
         others = self._operators()
-        return others if self.metrics_token_file is None else MetricsAccess(others, read_token(self.metrics_token_file))
+        if self.metrics_token_file is not None:
+            others = MetricsAccess(others, read_token(self.metrics_token_file))
+        return others if self.auth == "none" else self._limited(others)
+
+    def _limited(self, access: Access) -> Access:
+        # No process knows of what another refused: each lets its part through. Keystone is asked about each of them; to
+        # compare one costs nothing, and many clients may share an address.
+        at_once = 2 if self.auth == "keystone" else 8
+        few = buckets(SystemClock(), self.refused_rate / self.workers, at_once)
+        return access if few is None else LimitedAccess(access, few)
 
     def _operators(self) -> Access:
         if self.auth == "keystone":
-            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin", self.refused_rate)
+            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
         if self.auth == "none":
             return OpenAccess(self.admin_role)
         token = read_token(self.token_file) if self.token_file else self.session.state.tenants_token()
         return TokenAccess(token, self.admin_role)
 
     def public(self) -> Access:
+        return self._limited(self._tenants_users())
+
+    def _tenants_users(self) -> Access:
         if self.auth != "keystone":
             return TenantTokenAccess(self.session.state.tenants_public_key())
-        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public", self.refused_rate)
+        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
 
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None where anyone may look."""
         if self.auth == "keystone":
-            return KeystoneSessions(clouds.read(self.session.environ), access, log_in)
+            return _keystone_sessions(self.session.environ, access, tenants=False)
         operators = self._operators()
         return TokenSessions(operators, lambda _: operators.token) if isinstance(operators, TokenAccess) else None
 
     def public_sessions(self, access: Access) -> Sessions | None:
         """How tenants' users do."""
-        if isinstance(access, TenantTokenAccess):
-            return TokenSessions(access, lambda tenant: access.token(tenant or ""), tenants=True)
-        return KeystoneSessions(clouds.read(self._public_environ()), access, log_in, tenants=True)
+        users = self._tenants_users() if self.auth != "keystone" else None
+        if isinstance(users, TenantTokenAccess):
+            return TokenSessions(users, lambda tenant: users.token(tenant or ""), tenants=True)
+        return _keystone_sessions(self._public_environ(), access, tenants=True)
 
     def _public_environ(self) -> Mapping[str, str]:
         environ = self.session.environ
@@ -280,9 +302,11 @@ class _Accesses:
         return {**others, **file, "OS_CLOUD": self.public_cloud}
 
 
-def _keystone(environ: Mapping[str, str], role: str | None, name: str, refused_rate: float) -> Access:
-    from configdb_sync.tenants.keystone import KeystoneAccess
-    from configdb_sync.tenants.limiting import buckets
+def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
+    return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
-    clock = SystemClock()
-    return KeystoneAccess(clouds.read(environ), role, clock, name=name, refusals=buckets(clock, refused_rate))
+
+def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
+    from configdb_sync.tenants.keystone import KeystoneAccess
+
+    return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)

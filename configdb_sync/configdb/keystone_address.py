@@ -25,6 +25,11 @@ def asked(url: str) -> str:
     return url if _VERSION.search(url.rstrip("/")) else f"{url.rstrip('/')}/"
 
 
+def of_tokens(url: str) -> str:
+    """Return the address of v3's tokens at the Keystone of an address, whether that names a version or not."""
+    return f"{_VERSION.sub('', url.rstrip('/'))}/v3/auth/tokens"
+
+
 def of_version(given: str, told: str, version: tuple[int, ...]) -> str:
     """Return the address of a version of the Keystone at ``given`` that says it is at ``told``. Pure.
 

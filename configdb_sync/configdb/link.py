@@ -55,20 +55,26 @@ class Link:
             if self._kind is None:
                 self._get("/components", answers.components)
             if self._kind is None:
-                # Only definitions without a component, which nobody makes: the whole list may be large.
-                call = Call(
-                    "GET",
-                    "/resource_definitions?component_id=",
-                    repeatable=True,
-                    accept=frozenset({404, 405}),
-                )
-                answer = self._caller.call(call)
-                if answer.status == 200:
-                    self._read(call, answer, answers.definitions)
-                    self._kind = self._kind or ServerKind.MASTER
-                else:
-                    self._kind = ServerKind.LEGACY
+                self._kind = self._told()
             return self._kind
+
+    def server_now(self) -> ServerKind:
+        """Return which server this is; asked anew, whatever it was before. Raises as ``server``, and if it is away."""
+        kind = self._told()
+        if kind is ServerKind.LEGACY:
+            self._get("/components", answers.components)  # it says little, as what is no ConfigDB would
+        return kind
+
+    def _told(self) -> ServerKind:
+        # Only definitions without a component, which nobody makes: the whole list may be large.
+        call = Call("GET", "/resource_definitions?component_id=", repeatable=True, accept=frozenset({404, 405}))
+        answer = self._caller.call(call)
+        if _PRODUCT.match(answer.headers.get("server-product", "")):
+            return ServerKind.EMBEDDED
+        if answer.status != 200:
+            return ServerKind.LEGACY
+        self._read(call, answer, answers.definitions)
+        return ServerKind.MASTER
 
     def _get(self, path: str, parse: Callable[[Json], T], *, conflict: bool = False) -> T:
         call = Call("GET", path, repeatable=True, conflict=conflict)

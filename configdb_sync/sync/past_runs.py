@@ -87,11 +87,25 @@ class PastRuns:
         self._clock = clock
         self._alive = alive
 
-    def newest(self, environment: int | None = None, limit: int = 20, before: int | None = None) -> list[PastRun]:
-        """Return the newest runs, of one environment or all, newest first; ``before``: those before that number."""
+    def newest(
+        self,
+        environment: int | None = None,
+        limit: int = 20,
+        before: int | None = None,
+        *,
+        nodes: sa.Select[Any] | None = None,
+    ) -> list[PastRun]:
+        """Return the newest runs, of one environment or all, newest first.
+
+        ``before``: only those before the run of that number. ``nodes``: only those that were done with any of these
+        nodes.
+        """
         query = sa.select(RUNS).order_by(RUNS.c.number.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
             query = query.where(RUNS.c.environment == environment)
+        if nodes is not None:
+            done = sa.exists().where(RUN_NODES.c.run == RUNS.c.identity, RUN_NODES.c.node.in_(nodes))
+            query = query.where(done)
         if before is not None:
             query = query.where(RUNS.c.number < before)
         return self._runs(query)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.policies import METRICS_ROLE
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
+
+_REMEMBERED = 10_000
 
 
 class Access(Protocol):
@@ -79,6 +85,43 @@ class MetricsAccess:
             except TenantRefusal:
                 pass
         return self.others.caller(environ, place)
+
+
+class LimitedAccess:
+    """As ``others``, but one address may send only so many bad tokens. Safe for several threads.
+
+    While an address has sent too many, a token isn't even looked at, nor is Keystone asked, unless it was good from
+    there before: who works goes on, and who guesses learns nothing.
+    """
+
+    def __init__(self, others: Access, refusals: Buckets) -> None:
+        self.others = others
+        self._refusals = refusals
+        self._lock = threading.Lock()
+        self._good: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+
+    def caller(self, environ: Environ, place: Place | None) -> Caller:
+        """Return who calls. Raises ``TenantRefusal`` 429, too."""
+        address, given = str(environ.get("REMOTE_ADDR") or ""), _given(environ)
+        key = (address, hashlib.sha256((given or "").encode("latin-1", "replace")).digest())
+        with self._lock:
+            known = key in self._good
+        if not known:
+            self._refusals.check(address)
+        try:
+            caller = self.others.caller(environ, place)
+        except TenantRefusal as refusal:
+            if refusal.status == 401 and given is not None:
+                with self._lock:
+                    self._good.pop(key, None)
+                self._refusals.take(address)
+            raise
+        with self._lock:
+            self._good[key] = None
+            self._good.move_to_end(key)
+            if len(self._good) > _REMEMBERED:
+                self._good.popitem(last=False)
+        return caller
 
 
 def _given(environ: Environ) -> str | None:

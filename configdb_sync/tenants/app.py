@@ -139,16 +139,20 @@ class Application:
         identity, method = self._new_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
-        CURRENT.set(Asked(identity))
-        if self._behind_proxy:
-            environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
-        answer = self._answer(environ, method, identity, asked)
-        if answer.status >= 400 and method != "GET":
-            drain(environ, 2 * self.context.limits.body)
-        headers, body = answer.started(identity, head=method == "HEAD")
-        start_response(answer.reason, headers)
-        self._note(asked, method, identity, answer, self._clock.monotonic() - began)
-        return body
+        current = CURRENT.set(Asked(identity))
+        try:
+            if self._behind_proxy:
+                environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
+            answer = self._answer(environ, method, identity, asked)
+            if answer.status >= 400 and method != "GET":
+                drain(environ, 2 * self.context.limits.body)
+            headers, body = answer.started(identity, head=method == "HEAD")
+            start_response(answer.reason, headers)
+            self._note(asked, method, identity, answer, self._clock.monotonic() - began)
+            return body
+        finally:
+            # The thread's next lines are about no request, or about another one.
+            CURRENT.reset(current)
 
     def close(self) -> None:
         """Give the database's connections back."""
@@ -179,10 +183,10 @@ class Application:
             return handler(self.context, request)
         except TenantRefusal as refusal:
             if refusal.status >= 500:
-                log.warning("%s, %s: %s", identity, _named(asked), refusal.what, exc_info=refusal.__cause__)
+                log.warning("%s", refusal.what, exc_info=refusal.__cause__)
             return refused(refusal, identity)
         except Exception:
-            log.exception("%s, %s: a fault of the service's own", identity, _named(asked))
+            log.exception("a fault of the service's own")
             return refused(refuse(500, "the service failed; its log tells more"), identity)
 
     def _client(self, caller: Caller) -> str:
@@ -249,9 +253,3 @@ def _name_tenant(tenant: str) -> None:
     line = CURRENT.get()
     if line is not None:
         line.tenant = tenant
-
-
-def _named(asked: list[Route]) -> str:
-    """Return the tenant of a request for a log line (T14)."""
-    place = asked[0].place if asked else None
-    return "no tenant" if place is None else f"tenant {place.tenant!r}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache, partial
+from http import HTTPStatus
 from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
 
@@ -12,11 +13,11 @@ import sqlalchemy as sa
 
 from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.tenants import metadata, metrics, names, schema
+from configdb_sync.tenants import metrics, names, schema, schemas
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.move_action import NAMESPACE
 from configdb_sync.tenants.requests import Request
-from configdb_sync.tenants.status import LONGEST_DETAILS
 
 ID_PATTERN = "[^/]+"
 """The pattern of the source document, in XML Schema, where NUL can't be written anyway."""
@@ -135,10 +136,8 @@ CALLS: dict[str, _Codes] = {
     "/openapi.json": {"get": (200,)},
     "/application.wadl": {"get": (200,)},
 }
-"""Every call and the answers that it has of its own; 400, 401, 403, 429 and 500 are everywhere."""
+"""Every call and the answers that it has of its own; 400, 401, 403, 429, 500 and 503 are everywhere."""
 
-_ANY = {"type": "object"}
-_ERROR = {"$ref": "#/components/schemas/Error"}
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 _TENANTS_OWN = "/{tenantId}"
 _OPERATORS = ("/action/move", "/action/recover", "/audit")
@@ -215,7 +214,8 @@ def _parameters(path: str, method: str) -> list[dict[str, Any]]:
         found += [_LIMIT, _MARKERS.get(path, _MARKER)]
     elif path.endswith("/{dataSource}"):
         more = [] if method == "put" else [_FIELDS, _SHOW, _KIND, _KEY, _LIMIT, _MARKER]
-        found += [*more, _LEVEL, _MATCH, _NONE_MATCH]
+        level = {**_LEVEL, "required": True} if method == "put" else _LEVEL
+        found += [*more, level, _MATCH, _NONE_MATCH]
     elif path == "/v1.0/{tenantId}" and method in {"put", "delete"}:
         found += [_MATCH, *([_NONE_MATCH] if method == "put" else [])]
     elif method in {"get", "head"} and path not in OPEN | {"/metrics"}:
@@ -229,27 +229,21 @@ def openapi(*, public: bool = False) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for path, methods in calls(public=public).items():
         for method, codes in methods.items():
-            everywhere = (400, 500) if path in OPEN else (400, 401, 403, 429, 500)
-            answers: dict[str, Any] = {}
-            for code in sorted({*codes, *everywhere}):
-                answers[str(code)] = {"description": str(code)}
-                if code >= 300 and code not in {303, 304}:
-                    answers[str(code)] |= {
-                        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-                    }
+            answers = {str(code): _answer(path, method, code) for code in sorted({*codes, *_everywhere(path)})}
             operation: dict[str, Any] = {"parameters": _parameters(path, method), "responses": answers}
             if path in OPEN:
                 operation["security"] = []
             if method == "put":
-                schema = _ANY if path.endswith("/{dataSource}") else {"$ref": "#/components/schemas/Tenant"}
-                operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+                overrides = path.endswith("/{dataSource}")
+                schema = {"type": "object"} if overrides else schemas.ref("TenantBody")
+                operation["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": overrides}
             paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tenants", "version": __version__, "description": names.ID_RULES},
         "security": [{"token": []}],
         "paths": paths,
-        "components": {"schemas": _schemas(), "securitySchemes": _security()},
+        "components": {"schemas": schemas.SCHEMAS, "securitySchemes": _security()},
     }
 
 
@@ -257,32 +251,12 @@ def _security() -> dict[str, Any]:
     return {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}}
 
 
-def _schemas() -> dict[str, Any]:
-    text = {"type": "string"}
-    tenant = {"minLength": 1, "maxLength": names.LONGEST_ID, "pattern": f"^{_SEGMENT}$"}
-    error = {"code": {"type": "integer"}, "title": text, "message": text, "request_id": text}
-    status = {"enum": ["ACTIVE", "BUILD", "ERROR", None]}
-    properties: dict[str, Any] = {name: {"readOnly": True} for name in sorted(metadata.IGNORED)}
-    properties |= {
-        "id": {"$ref": "#/components/schemas/TenantID", "readOnly": True},
-        "metadata": {
-            "type": "object",
-            "maxProperties": metadata.MOST,
-            "propertyNames": {"minLength": 1, "maxLength": metadata.LONGEST_KEY, "pattern": r"^[^\u0000]*$"},
-            "additionalProperties": {**text, "maxLength": metadata.LONGEST_VALUE, "pattern": r"^[^\u0000]*$"},
-        },
-        "status": {**status, "readOnly": True},
-        "status_details": {"type": ["string", "null"], "maxLength": LONGEST_DETAILS, "readOnly": True},
-    }
-    return {
-        "TenantID": {"type": "string", **tenant, "description": names.ID_RULES},
-        "Tenant": {"type": "object", "properties": properties, "additionalProperties": False},
-        "Error": {
-            "type": "object",
-            "required": ["error"],
-            "properties": {"error": {"type": "object", "required": list(error), "properties": error}},
-        },
-    }
+def _answer(path: str, method: str, code: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    if code in {201, 301, 303}:
+        found["headers"] = {"Location": {"required": True, "schema": {"type": "string"}}}
+    content = schemas.content_of(path, method, code)
+    return {**found, "content": content} if content else found
 
 
 _WADL = "http://wadl.dev.java.net/2009/02"
@@ -293,7 +267,7 @@ _OWN = "urn:configdb-sync:tenants:v1.0"
 @cache
 def wadl(*, public: bool = False) -> bytes:
     """Return the API of an endpoint as WADL, with the tenant ID's type as in the source document, and its length."""
-    root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN})
+    root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN, "xmlns:a": NAMESPACE})
     schema = ET.SubElement(ET.SubElement(root, "grammars"), "xsd:schema", {"targetNamespace": _OWN})
     kind = ET.SubElement(schema, "xsd:simpleType", {"name": "TenantID"})
     ET.SubElement(ET.SubElement(kind, "xsd:annotation"), "xsd:documentation").text = names.ID_RULES
@@ -304,18 +278,42 @@ def wadl(*, public: bool = False) -> bytes:
     resources = ET.SubElement(root, "resources", {"base": "/"})
     for path, methods in calls(public=public).items():
         resource = ET.SubElement(resources, "resource", {"path": path.removeprefix("/")})
+        # Parameters come before methods, in the URL as in the schema.
+        for one in _parameters(path, "get"):
+            if one["in"] == "path":
+                _param(resource, one)
         for method, codes in methods.items():
             element = ET.SubElement(resource, "method", {"name": method.upper()})
             asked = ET.SubElement(element, "request")
             for one in _parameters(path, method):
-                where = {"path": "template", "query": "query", "header": "header"}[one["in"]]
-                target = resource if where == "template" else asked
-                if where == "template" and any(param.get("name") == one["name"] for param in resource.findall("param")):
-                    continue
-                typed = "t:TenantID" if one["name"] in {"tenantId", "dest"} else "xsd:string"
-                values = {"name": one["name"], "style": where, "type": typed}
-                ET.SubElement(target, "param", values | ({"required": "true"} if one.get("required") else {}))
-            for code in codes:
-                ET.SubElement(element, "response", {"status": str(code)})
+                if one["in"] != "path":
+                    _param(asked, one)
+            if method == "put":
+                ET.SubElement(asked, "representation", {"mediaType": "application/json"})
+            for kinds, several in _responses(path, method, codes):
+                response = ET.SubElement(element, "response", {"status": " ".join(map(str, several))})
+                for media in kinds:
+                    body = ET.SubElement(response, "representation", {"mediaType": media})
+                    if media == schemas.XML:
+                        body.set("element", "a:move")
     text: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
     return text + b"\n"
+
+
+def _responses(path: str, method: str, codes: tuple[int, ...]) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return an operation's status codes by the media types of what comes with them, errors apart from answers."""
+    found: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
+    for code in sorted({*codes, *_everywhere(path)}):
+        found.setdefault((code >= 400, tuple(schemas.content_of(path, method, code))), []).append(code)
+    return [(kinds, several) for (_, kinds), several in found.items()]
+
+
+def _everywhere(path: str) -> tuple[int, ...]:
+    return (400, 500) if path in OPEN else (400, 401, 403, 429, 500, 503)
+
+
+def _param(parent: ET.Element, one: dict[str, Any]) -> None:
+    style = {"path": "template", "query": "query", "header": "header"}[one["in"]]
+    typed = "t:TenantID" if one["name"] in {"tenantId", "dest"} else "xsd:string"
+    values = {"name": one["name"], "style": style, "type": typed}
+    ET.SubElement(parent, "param", values | ({"required": "true"} if one.get("required") else {}))

@@ -142,9 +142,10 @@ class Following:
 
 
 def check_movable(client: Callable[[], ConfigDBClient]) -> None:
-    """Raise ``TenantRefusal`` 501, 503 unless ConfigDB can move definitions."""
+    """Raise ``TenantRefusal`` 501, 503 unless ConfigDB says now that it can move definitions."""
     try:
-        kind = client().server()
+        # Asked each time: what a process remembers of earlier calls decides nothing.
+        kind = client().server_now()
     except ProductError as error:
         raise refuse(503, "ConfigDB can't be asked now whether it can move", ("Retry-After", "5")) from error
     if kind is ServerKind.LEGACY:

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.server.keystone import guard
-from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Caller, Environ
 
 if TYPE_CHECKING:
@@ -56,12 +55,8 @@ class KeystoneAccess:
         *,
         name: str,
         life: float = 10.0,
-        refusals: Buckets | None = None,
     ) -> None:
-        """``name`` tells this instance from others; ``refusals``: how many bad tokens one address may send.
-
-        Raises ``SettingsError`` without keystonemiddleware.
-        """
+        """``name`` tells this instance from others. Raises ``SettingsError`` without keystonemiddleware."""
         told = guard(cloud, role or "", None)
         options = {
             **told.options,
@@ -74,7 +69,6 @@ class KeystoneAccess:
         self._role = None if role is None else role.lower()
         self._clock = clock
         self._life = life
-        self._refusals = refusals
         self._lock = threading.Lock()
         self._kept: dict[bytes, tuple[float, Caller]] = {}
         self._protocol = _protocol(options)
@@ -90,11 +84,11 @@ class KeystoneAccess:
         kept = self._kept.get(key)
         if kept is not None and self._clock.monotonic() < kept[0]:
             return kept[1]
-        return self._judged(key, token, str(environ.get("REMOTE_ADDR") or ""))
+        return self._judged(key, token)
 
-    def _judged(self, key: bytes, token: str, address: str) -> Caller:
+    def _judged(self, key: bytes, token: str) -> Caller:
         asked, now = self._clock.monotonic(), self._clock.now().timestamp()
-        verdict = self._limited(token, address)
+        verdict = self._asked(token)
         admin = self._role is not None and self._role in verdict.roles
         caller = Caller(verdict.user, admin=admin, project=verdict.project, roles=verdict.roles)
         with self._lock:
@@ -104,18 +98,6 @@ class KeystoneAccess:
             while len(self._kept) > _MOST:
                 self._kept.pop(next(iter(self._kept)))
         return caller
-
-    def _limited(self, token: str, address: str) -> Verdict:
-        """Ask, unless the address has sent too many bad tokens: each costs Keystone a validation. Raises 429."""
-        if self._refusals is None:
-            return self._asked(token)
-        self._refusals.check(address)
-        try:
-            return self._asked(token)
-        except TenantRefusal as refusal:
-            if refusal.status == 401:
-                self._refusals.take(address)
-            raise
 
     def _asked(self, token: str) -> Verdict:
         seen: list[WSGIEnvironment] = []

@@ -61,6 +61,7 @@ class Buckets:
         return refuse(429, "too many requests; send fewer, or later", ("Retry-After", str(max(1, wait))))
 
 
-def buckets(clock: Clock, rate: float) -> Buckets | None:
-    """Return buckets that let ``rate`` requests a second through and twice as many at once; None for 0: no limit."""
-    return Buckets(clock, rate, max(1.0, 2 * rate)) if rate > 0 else None
+def buckets(clock: Clock, rate: float, at_once: float = 2) -> Buckets | None:
+    """Return buckets that let ``rate`` requests a second through, and at once those of ``at_once`` seconds; None for a
+    rate of 0: no limit."""
+    return Buckets(clock, rate, max(1.0, at_once * rate)) if rate > 0 else None

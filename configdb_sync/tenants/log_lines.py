@@ -1,13 +1,21 @@
-"""Log lines as JSON, one object a line: when, how bad, what, and of which request and tenant (T14)."""
+"""Log lines, as text or as JSON, one object a line: when, how bad, what, and of which request and tenant (T14).
+
+Whoever logs while a request is answered, a library too, is at work on it: the request is looked up when the line is
+made, in the thread that logs. Threads that work for a request run in a copy of its context (``for_request``).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass
@@ -19,6 +27,33 @@ class Asked:
 
 
 CURRENT: ContextVar[Asked | None] = ContextVar("configdb_sync_tenants_request", default=None)
+
+
+def for_request(work: Callable[P, T]) -> Callable[P, T]:
+    """Return ``work`` to be called in another thread: what that logs is about the request of this one."""
+    context = copy_context()
+
+    def worked(*args: P.args, **kwargs: P.kwargs) -> T:
+        return context.run(work, *args, **kwargs)
+
+    return worked
+
+
+class TextFormatter(logging.Formatter):
+    """Makes a line of text: level, the request and its tenant, or the service where there is no request; logger."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
+        """Return the line, without what is told of an exception."""
+        asked = CURRENT.get()
+        about = self._service
+        if asked is not None:
+            tenant = "no tenant" if asked.tenant is None else f"tenant {asked.tenant!a}"
+            about = f"{asked.request_id} {tenant}"
+        return f"{record.levelname} {about} {record.name}: {record.message}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -48,7 +83,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def use(formatter: logging.Formatter) -> None:
-    """Have the lines on standard error made by this one."""
+    """Have the lines on standard error made by this one, warnings of libraries among them."""
+    logging.captureWarnings(True)
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
             handler.setFormatter(formatter)

@@ -166,6 +166,14 @@ leases = Table(
     Column("until", BigInteger, nullable=False),
 )
 
+ended_sessions = Table(
+    "tenant_ended_sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("until", BigInteger, nullable=False, index=True),
+)
+"""Cookies that were signed out with (their SHA-256), kept for as long as they would have held (seconds since 1970)."""
+
 status_turns = Table(
     "tenant_status_turns",
     metadata,

@@ -55,15 +55,17 @@ class Showing:
     public_sessions: Callable[[Access], Sessions | None] | None = None
     secure: bool = False
 
-    def pages(self, context: Context, access: Access, *, public: bool) -> Pages | None:
-        """Return the pages of an endpoint, None if it has none."""
+    def pages(self, context: Context, access: Access, *, public: bool, workers: int = 1) -> Pages | None:
+        """Return the pages of an endpoint, None if it has none; ``workers``: processes that have the same."""
         sessions = self.public_sessions if public else self.sessions
         if sessions is None:
             return None
         # Late: a service without pages needs no templates.
         from configdb_sync.tenants.page.pages import Pages
 
-        return Pages(context, access, sessions(access), SystemClock(), public=public, secure=self.secure)
+        return Pages(
+            context, access, sessions(access), SystemClock(), public=public, secure=self.secure, workers=workers
+        )
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,11 @@ def _endpoint(
     """Return an endpoint: the public one with its own access, else the admin one."""
     clock, public = SystemClock(), public_access is not None
     access = service.access() if public_access is None else public_access()
-    pages = None if service.pages is None else service.pages.pages(context, access, public=public)
+    pages = (
+        None
+        if service.pages is None
+        else service.pages.pages(context, access, public=public, workers=service.transport.workers)
+    )
     return Application(
         context if pages is not None else replace(context, chronicle=None),
         access,

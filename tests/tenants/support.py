@@ -18,6 +18,7 @@ from configdb_sync.cli.main import main
 from configdb_sync.tenants.rows import Change
 from tests.support.processes import command, environ
 from tests.support.product import Result
+from tests.tenants import described
 
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 ME = Change("test", "here", "req-test", 1)
@@ -89,7 +90,10 @@ class Api:
             lines.append("Content-Type: application/json")
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
-        return self.raw("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+        reply = self.raw("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+        if self.proxy is None:
+            described.check(method, target, reply.status, reply.headers.get("content-type", ""), reply.body)
+        return reply
 
     def get(self, target: str, *headers: str) -> Reply:
         return self("GET", target, *headers)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
+from configdb_sync.tenants import schema
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
-from tests.support.processes import run
+from tests.support.processes import command, environ, run
 from tests.support.product import Product
 from tests.tenants.support import serving
 
@@ -279,4 +283,39 @@ def test_configdb_away(world: World) -> None:
         assert api.post(Place("a").move_url("b")).status == 503
         assert api.delete(Place("a").url).status == 204
         assert api.post(f"{Place('a').url}/action/recover").status == 204
+    world.whole("a")
+
+
+@pytest.mark.parametrize("before", ["nothing", "reading", "moving"])
+def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World, before: str) -> None:
+    """What the workers did before, and so remember of ConfigDB, changes nothing: 503, and nothing has moved."""
+    configdb = subprocess.Popen(
+        command("configdb", "serve", "--listen", "127.0.0.1:0", "--auth", "none"),
+        env=environ(world.state),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert configdb.stdout is not None
+        url = re.search(r"http://127\.0\.0\.1:\d+\S*", configdb.stdout.readline())
+        assert url is not None
+        arguments = ("--configdb", url[0], "--workers", "2", "--drivers", "none")
+        with serving(world.state, *arguments) as (api, _):
+            if before == "reading":
+                target = f"{Place('a', ENV, 'astute').url}?level=nodes=46"
+                assert {api.get(target).status for _ in range(8)} == {200}
+            if before == "moving":
+                for one, other in [("a", "b"), ("b", "a")] * 3:
+                    assert api.post(Place(one).move_url(other)).status == 303
+            until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.outbox)).first()))
+            configdb.terminate()
+            configdb.wait(60)
+            answers = [api.post(Place("a").move_url("b")) for _ in range(6)]
+            assert {(one.status, one.headers.get("retry-after")) for one in answers} == {(503, "5")}
+            assert len({one.json["error"]["message"] for one in answers}) == 1
+            assert world.registry.tenant("a").counts.size == 3
+    finally:
+        configdb.terminate()
+        configdb.communicate(timeout=60)
     world.whole("a")

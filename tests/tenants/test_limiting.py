@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.clock import SystemClock
+from configdb_sync.tenants.access import LimitedAccess, TokenAccess
 from configdb_sync.tenants.limiting import Buckets, buckets
 from configdb_sync.tenants.refusals import TenantRefusal
 from tests.support.clocks import ManualClock
@@ -89,3 +90,39 @@ def test_many_threads_at_once() -> None:
     assert sum(found) == 50
     with contextlib.suppress(TenantRefusal):
         some.check("a")
+
+
+def limited(burst: float = 3) -> tuple[LimitedAccess, ManualClock]:
+    clock = ManualClock()
+    return LimitedAccess(TokenAccess("good"), Buckets(clock, rate=1, burst=burst)), clock
+
+
+def answered(access: LimitedAccess, token: str | None, address: str = "10.0.0.1") -> int:
+    environ = {"REMOTE_ADDR": address, **({} if token is None else {"HTTP_X_AUTH_TOKEN": token})}
+    try:
+        access.caller(environ, None)
+    except TenantRefusal as refusal:
+        return refusal.status
+    return 200
+
+
+def test_bad_tokens_of_one_address_are_few() -> None:
+    access, clock = limited()
+    assert [answered(access, f"bad {number}") for number in range(5)] == [401, 401, 401, 429, 429]
+    assert answered(access, "good") == 429, "who guesses learns nothing"
+    assert answered(access, "good", "10.0.0.2") == 200
+    clock.advance(1)
+    assert [answered(access, token) for token in ("good", "bad", "bad")] == [200, 401, 429]
+
+
+def test_who_works_goes_on_beside_who_guesses() -> None:
+    access, _ = limited()
+    assert answered(access, "good") == 200
+    for number in range(10):
+        answered(access, f"bad {number}")
+    assert answered(access, "good") == 200
+
+
+def test_no_token_is_no_bad_token() -> None:
+    access, _ = limited()
+    assert [answered(access, None) for _ in range(6)] == [401] * 6

@@ -15,7 +15,7 @@ from configdb_sync.tenants.refusals import TenantRefusal
 
 class Kind:
     def __init__(self, answer: Callable[[], ServerKind]) -> None:
-        self.server = answer
+        self.server_now = answer
 
 
 def away() -> ServerKind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Iterator
@@ -12,10 +13,16 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from configdb_sync.clock import SystemClock
+from configdb_sync.tenants.chain import Chain
+from configdb_sync.tenants.drivers import StatusContext, StatusDriver
+from configdb_sync.tenants.log_lines import CURRENT, Asked, TextFormatter, for_request
 from configdb_sync.tenants.metrics import NONE, OTHER
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.registry import Registry
+from tests.peers import keystone as peer
 from tests.support.product import Product
-from tests.tenants.support import Api, public_port, serving
+from tests.tenants.support import ME, Api, public_port, serving
 
 METRICS_TOKEN = "CANARY-metrics-token"
 _POLICY = '"admin:delete_tenant": "!"\n'
@@ -158,8 +165,62 @@ def test_log_lines_are_json_and_hold_no_secret(tmp_path: Path) -> None:
     assert any(line["logger"] == "gunicorn.error" for line in lines)
     for line in lines:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["time"])
-        assert line["run"].startswith("req-")
+        assert re.fullmatch("service-[0-9a-f]{8}", line["run"]), "it looks like no request's"
     assert api.token not in err
+
+
+def test_log_lines_as_text_name_request_and_tenant(tmp_path: Path) -> None:
+    """T14: also those of Keystone's libraries, and none before or after a request bears its id."""
+    environ = peer.Keystone("http://127.0.0.1:1/v3", tmp_path).environ
+    arguments = ("--auth", "keystone", "--drivers", "none", "--workers", "1")
+    with serving(tmp_path / "state", *arguments, **environ) as (api, process):
+        answer = api.get("/v1.0/a%20%E2%88%91", "X-Auth-Token: CANARY-token")
+        assert answer.status == 503
+        process.terminate()
+        _, err = process.communicate(timeout=30)
+    lines = [line for line in err.splitlines() if re.match("[A-Z]+ ", line)]
+    about = f"{answer.headers['x-openstack-request-id']} tenant 'a \\u2211'"
+    mine = [line for line in lines if line.split(" ", 1)[1].startswith(about)]
+    assert any(line.split(about)[1].startswith(" keystonemiddleware") for line in mine), err
+    for line in set(lines) - set(mine):
+        assert re.match("[A-Z]+ service-[0-9a-f]{8} ", line), line
+    assert "CANARY" not in err
+
+
+def test_who_works_for_a_request_in_another_thread_logs_of_it() -> None:
+    formatter = TextFormatter("service-1")
+    record = logging.LogRecord("some.library", logging.WARNING, "", 0, "talked", (), None)
+    with ThreadPoolExecutor(1) as pool:
+        token = CURRENT.set(Asked("req-1", "a\nb"))
+        late = pool.submit(for_request(formatter.format), record)
+        apart = pool.submit(formatter.format, record)
+        CURRENT.reset(token)
+        assert late.result() == "WARNING req-1 tenant 'a\\nb' some.library: talked"
+        assert apart.result() == formatter.format(record) == "WARNING service-1 some.library: talked"
+
+
+def test_a_drivers_thread_is_the_requests(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[Asked | None] = []
+
+    class Noting(StatusDriver):
+        local = False
+
+        def __init__(self) -> None:
+            pass
+
+        def get_tenant_status(self, context: StatusContext) -> StatusContext:
+            seen.append(CURRENT.get())
+            return context
+
+    registry.put(ME, "a", None)
+    chain = Chain(registry, {"noting": Noting()}, SystemClock(), 0.0)
+    asked = Asked("req-1", "a")
+    token = CURRENT.set(asked)
+    try:
+        assert chain.refresh(Place("a"))
+    finally:
+        CURRENT.reset(token)
+    assert seen == [asked], caplog.text
 
 
 def test_the_numbers_are_gone_with_the_service(tmp_path: Path) -> None:
@@ -172,3 +233,15 @@ def test_the_numbers_are_gone_with_the_service(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=30)
     assert list(folder.iterdir()) == []
+
+
+def test_bad_tokens_are_few_with_a_token_too(tmp_path: Path) -> None:
+    """At either endpoint, over all processes."""
+    arguments = ("--drivers", "none", "--public", "127.0.0.1:0", "--workers", "2", "--refused-rate", "0.02")
+    with serving(tmp_path / "state", *arguments) as (admin, process):
+        assert admin.put("/v1.0/a").status == 201
+        for port in (admin.port, public_port(process)):
+            bad = [Api(port, f"bad {number}").get("/v1.0/a") for number in range(12)]
+            assert {one.status for one in bad} == {401, 429}
+            assert sum(one.status == 401 for one in bad) <= 2, "each process lets one through"
+            assert int(next(one for one in bad if one.status == 429).headers["retry-after"]) >= 1

@@ -20,6 +20,7 @@ from configdb_sync.tenants.requests import Caller
 from tests.support.clocks import ManualClock
 from tests.tenants.support import called
 
+OPERATOR_RULE = policies.OPERATOR
 OPERATOR = Caller("ann", admin=False, roles=frozenset({"Admin"}))
 USER = Caller("bob", admin=False, project="p", roles=frozenset({"member"}))
 NOBODY = Caller("eve", admin=False)
@@ -212,3 +213,29 @@ def test_the_documents_example_can_be_used(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs/tenants.md").read_text(encoding="utf-8")
     path = written(tmp_path, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
     assert called("tenants", "policy", path).code == 0
+
+
+ONE_PROJECT = Path(__file__).resolve().parents[2] / "examples/policy-one-project.yaml"
+
+
+def test_operators_of_one_project_by_the_example(tmp_path: Path) -> None:
+    text = ONE_PROJECT.read_text()
+    (project,) = re.findall(r"project_id:(\w+)", text)
+    told = policy(written(tmp_path, text))
+    admin = frozenset({"admin"})
+    theirs, others = Caller("ann", False, project, None, admin), Caller("eve", False, "p", None, admin)
+    without, member = (
+        Caller("bob", False, None, None, admin),
+        Caller("cid", False, project, None, frozenset({"member"})),
+    )
+    for rule in (OPERATOR_RULE, *(one.name for one in policies.rules() if one.name.startswith("admin:"))):
+        assert told.allows(rule, theirs, own=False)
+        for caller in (others, without, member):
+            assert not told.allows(rule, caller, own=False), (rule, caller)
+    assert policy().allows(OPERATOR_RULE, others, own=False), "by default the role on any project does"
+    assert told.allows("public:get", others, own=True), "the public endpoint is as before"
+
+
+def test_the_documents_show_the_example() -> None:
+    (rule,) = [line for line in ONE_PROJECT.read_text().splitlines() if line.startswith('"')]
+    assert rule in (ONE_PROJECT.parents[1] / "docs/tenants.md").read_text()

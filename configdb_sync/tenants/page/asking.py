@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from configdb_sync.configdb.change import OVERRIDES, VALUES
@@ -22,9 +22,10 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.document_calls import levels_of
 from configdb_sync.tenants.page import gathering, views
 from configdb_sync.tenants.page.chronicle import Chronicle
+from configdb_sync.tenants.page.own_runs import OwnRuns
 from configdb_sync.tenants.pages import limit_of, number_of
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.rows import Resource
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
@@ -56,8 +57,17 @@ def environments(context: Context, query: Mapping[str, str], scope: str | None =
     chronicle = chronicle_of(context)
     limit, marker = limit_of(context, query), number_of(query)
     page = context.registry.read(lambda one: gathering.environments(one, scope, marker, limit))
-    page = gathering.with_runs(chronicle, page)
-    failed = chronicle.past.failed_nodes([one.newest.identity for one in page.items if one.newest is not None])
+    failed: dict[str, int] = {}
+    if scope is None:
+        page = gathering.with_runs(chronicle, page)
+        failed = chronicle.past.failed_nodes([one.newest.identity for one in page.items if one.newest is not None])
+    else:
+        items = []
+        for one in page.items:
+            newest, more = _newest_own(_own_runs(context, one.environment, scope))
+            items.append(replace(one, newest=newest))
+            failed |= more
+        page = replace(page, items=items)
     view = views.environments_view(page, limit)
     view["environments"] = [views.standing_item(one, failed, scope) for one in page.items]
     return Seen(view)
@@ -86,8 +96,12 @@ def matrix(context: Context, scope: str | None, environment: int, query: Mapping
 
     stamp = (found.stamp, tuple(owned))
     nodes, marker = chronicle.kept(("nodes", environment, scope, asked), stamp, page)
-    newest = found.matrix.newest
-    failed = chronicle.past.failed_nodes([] if newest is None else [newest.identity])
+    if scope is None:
+        newest = found.matrix.newest
+        failed = chronicle.past.failed_nodes([] if newest is None else [newest.identity])
+    else:
+        newest, failed = _newest_own(OwnRuns(chronicle.past, chronicle.database, environment, owned))
+        found = replace(found, matrix=replace(found.matrix, newest=newest))
     view = views.matrix_view(found, nodes, marker=marker, failed=failed, scope=scope, query=query)
     return Seen(view, fresh, (*stamp, asked))
 
@@ -114,12 +128,14 @@ def runs(context: Context, scope: str | None, environment: int, query: Mapping[s
     """Return a page of an environment's runs, newest first."""
     chronicle = chronicle_of(context)
     limit = limit_of(context, query)
-    found = chronicle.past.newest(environment, limit + 1, number_of(query))
+    before = number_of(query)
+    own = None if scope is None else _own_runs(context, environment, scope)
+    found = chronicle.past.newest(environment, limit + 1, before) if own is None else own.newest(limit + 1, before)
     if not found and scope is None:
         _there(context, environment)
     more, found = len(found) > limit, found[:limit]
     marker = str(found[-1].number) if more else None
-    failed = chronicle.past.failed_nodes([one.identity for one in found])
+    failed = chronicle.past.failed_nodes([one.identity for one in found]) if own is None else own.failed_nodes(found)
     return Seen(views.runs_view(environment, found, marker, limit, failed=failed, scope=scope))
 
 
@@ -127,13 +143,33 @@ def run(context: Context, scope: str | None, environment: int, identity: str) ->
     """Return one run of an environment."""
     past = chronicle_of(context).past
     found = _run(context, environment, identity)
+    if scope is not None:
+        own = _own_runs(context, environment, scope)
+        mine = own.find(found)
+        if mine is None:
+            raise _no_run(environment)
+        return Seen(views.run_view(*mine, None, own.failed_nodes([found]), scope))
     nodes, failed = past.nodes_of(found.identity), past.failed_nodes([found.identity])
-    report = past.report_of(found.identity) if scope is None else None
-    return Seen(views.run_view(found, nodes, report, failed, scope))
+    return Seen(views.run_view(found, nodes, past.report_of(found.identity), failed, scope))
+
+
+def _own_runs(context: Context, environment: int, scope: str) -> OwnRuns:
+    chronicle = chronicle_of(context)
+    owned = context.registry.read(lambda one: gathering.sources(one, environment, scope))
+    return OwnRuns(chronicle.past, chronicle.database, environment, owned)
+
+
+def _newest_own(own: OwnRuns) -> tuple[PastRun | None, dict[str, int]]:
+    newest = own.newest(1)
+    return (newest[0] if newest else None), own.failed_nodes(newest)
+
+
+def _no_run(environment: int) -> TenantRefusal:
+    return refuse(404, f"environment {environment} has no such run")
 
 
 def _run(context: Context, environment: int, identity: str) -> PastRun:
-    missing = refuse(404, f"environment {environment} has no such run")
+    missing = _no_run(environment)
     if not identity.startswith("req-") or len(identity) != len("req-") + 36:
         raise missing
     try:

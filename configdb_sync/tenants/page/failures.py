@@ -14,7 +14,7 @@ _REMEMBERED = 10_000
 
 
 class Failures:
-    """Counts by address, for each process. Safe for several threads."""
+    """Counts by address. Each process has its own, with its part of the tries. Safe for several threads."""
 
     def __init__(self, clock: Clock, most: int = MOST, within: float = WITHIN) -> None:
         self._clock = clock

@@ -23,7 +23,8 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.page import asking, html, routes
 from configdb_sync.tenants.page.asking import Seen
-from configdb_sync.tenants.page.failures import Failures
+from configdb_sync.tenants.page.ended import EndedSessions
+from configdb_sync.tenants.page.failures import MOST, Failures
 from configdb_sync.tenants.page.kept import Kept
 from configdb_sync.tenants.page.links import Links, ServedLinks, level_text
 from configdb_sync.tenants.page.sessions import Sessions, no_session
@@ -57,11 +58,20 @@ class _Visit:
 class Pages:
     """All pages of one endpoint. ``sessions``: None where anyone may look (``--auth none``, on loopback).
 
-    ``secure``: browsers reach the service over TLS, here or at a proxy in front. Safe for several threads.
+    ``secure``: browsers reach the service over TLS, here or at a proxy in front. ``workers``: processes among which
+    wrong tries to sign in are spread. Safe for several threads.
     """
 
     def __init__(
-        self, context: Context, access: Access, sessions: Sessions | None, clock: Clock, *, public: bool, secure: bool
+        self,
+        context: Context,
+        access: Access,
+        sessions: Sessions | None,
+        clock: Clock,
+        *,
+        public: bool,
+        secure: bool,
+        workers: int = 1,
     ) -> None:
         self._context = context
         self._access = access
@@ -69,7 +79,8 @@ class Pages:
         self._clock = clock
         self._public = public
         self._secure = secure
-        self._failures = Failures(clock)
+        self._failures = Failures(clock, max(1, MOST // workers))
+        self._ended = EndedSessions(context.registry)
         self._kept = Kept(8)
         self._cookie = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
 
@@ -107,7 +118,10 @@ class Pages:
         if cookie is None:
             raise no_session()
         address = str(environ.get("REMOTE_ADDR") or "")
-        return self._sessions.caller(cookie, visit.route.place, visit.now.timestamp(), address)
+        caller = self._sessions.caller(cookie, visit.route.place, visit.now.timestamp(), address)
+        if self._ended.holds(cookie):
+            raise no_session("the session is over; sign in again")
+        return caller
 
     def _to_sign_in(self, visit: _Visit) -> Answer:
         asked = routes.page_url(visit.route) + ("" if visit.query is None else f"?{visit.query}")
@@ -121,6 +135,7 @@ class Pages:
             if method != "POST":
                 raise refuse(405, "signing out is a POST", ("Allow", "POST"))
             _check_origin(visit.environ)
+            self._end(sessions, visit)
             return _see("/status/sign-in", self._set_cookie("", over=True))
         if method in {"GET", "HEAD"}:
             asked = visit.parameters("next").get("next", "")
@@ -142,6 +157,21 @@ class Pages:
             return self._form(sessions, form.get("next", ""), visit.now, refusal)
         first = routes.environments_page(None if home is None else home.tenant)
         return _see(_next_page(form.get("next", "")) or routes.page_url(first), self._set_cookie(cookie))
+
+    def _end(self, sessions: Sessions, visit: _Visit) -> None:
+        """End the session for whoever has its cookie. Raises ``TenantRefusal`` 503: the cookie is good still then."""
+        cookie = _cookie(visit.environ, self._cookie)
+        if cookie is None:
+            return
+        now = visit.now.timestamp()
+        try:
+            until = sessions.end(cookie, now, str(visit.environ.get("REMOTE_ADDR") or ""))
+        except TenantRefusal as refusal:
+            # What is no good cookie is kept nowhere: anyone could fill the database with such.
+            if refusal.status == 401:
+                return
+            raise
+        self._ended.add(cookie, now, until)
 
     def _form(self, sessions: Sessions, asked: str, now: Any, wrong: TenantRefusal | None = None) -> Answer:
         told = sessions.fields

@@ -2,7 +2,8 @@
 
 The cookie is taken for reading pages and for nothing else. With a token it isn't the token but a proof of having had
 it, for some hours: whoever takes the cookie away can look and change nothing. With Keystone it is a token of the
-user's, that Keystone ends, and that the same rules hold for as for ``X-Auth-Token``.
+user's, that Keystone ends, and that the same rules hold for as for ``X-Auth-Token``. After signing out neither is
+worth anything (``ended``), and Keystone's token is revoked there too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from configdb_sync.clock import new_request_id
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import AccessError, ProductError, SettingsError
@@ -22,6 +25,8 @@ from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller
+
+log = logging.getLogger(__name__)
 
 LASTS = 8 * 3600
 """Seconds that a proof of a token holds."""
@@ -55,6 +60,12 @@ class Sessions(Protocol):
         Raises ``TenantRefusal`` 401 for a cookie that isn't good (any more), 503.
         """
 
+    def end(self, cookie: str, now: float, address: str) -> float:
+        """Return until when the cookie would be good, having told whoever else takes it that it isn't any more.
+
+        Raises ``TenantRefusal`` 401 for a cookie that isn't good, 503 where that can't be said.
+        """
+
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant whose pages come first, None for those of all."""
 
@@ -75,6 +86,7 @@ class TokenSessions:
     access: Access
     token: Callable[[str | None], str] = field(repr=False)
     tenants: bool = False
+    new_nonce: Callable[[], str] = new_request_id
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -88,25 +100,36 @@ class TokenSessions:
         given, wanted = form.get("token", "").strip().encode("utf-8", "replace"), self.token(tenant).encode("utf-8")
         if not hmac.compare_digest(given, wanted):
             raise no_session("that is not the token which is asked for here")
-        until = str(int(now) + LASTS)
-        return ".".join([_packed(tenant or ""), until, self._proof(tenant, until)])
+        until, nonce = str(int(now) + LASTS), self.new_nonce()
+        return ".".join([_packed(tenant or ""), until, nonce, self._proof(tenant, until, nonce)])
 
     def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
         """Return the operator, or the tenant's user."""
+        tenant, _ = self._read(cookie, now)
+        if tenant is not None and (place is None or place.tenant != tenant):
+            raise no_session("this session is another tenant's")
+        return self.access.caller({"HTTP_X_AUTH_TOKEN": self.token(tenant), "REMOTE_ADDR": address}, place)
+
+    def end(self, cookie: str, now: float, address: str) -> float:
+        """Return the time that stands in the cookie."""
+        del address
+        return self._read(cookie, now)[1]
+
+    def _read(self, cookie: str, now: float) -> tuple[str | None, float]:
+        """Return the tenant and the end of a cookie that is good now. Raises ``TenantRefusal`` 401."""
         parts = cookie.split(".")
-        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
+        if len(parts) != 4 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
             raise no_session()
         tenant = _unpacked(parts[0]) if self.tenants else None
         if tenant is None and (self.tenants or parts[0]):
             raise no_session()
         # The proof first: the time is believed of a good one alone.
-        if not hmac.compare_digest(parts[2].encode("utf-8"), self._proof(tenant, parts[1]).encode("ascii")):
+        proof = self._proof(tenant, parts[1], parts[2]).encode("ascii")
+        if not hmac.compare_digest(parts[3].encode("utf-8"), proof):
             raise no_session()
         if int(parts[1]) <= now:
             raise no_session("the session is over; sign in again")
-        if tenant is not None and (place is None or place.tenant != tenant):
-            raise no_session("this session is another tenant's")
-        return self.access.caller({"HTTP_X_AUTH_TOKEN": self.token(tenant), "REMOTE_ADDR": address}, place)
+        return tenant, float(parts[1])
 
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant that has signed in."""
@@ -121,8 +144,9 @@ class TokenSessions:
         except TenantRefusal as refusal:
             raise no_session(refusal.what) from None
 
-    def _proof(self, tenant: str | None, until: str) -> str:
-        text = f"status page\0{until}\0{tenant or ''}"
+    def _proof(self, tenant: str | None, until: str, nonce: str) -> str:
+        # The nonce tells two sessions of one second apart: signing out ends one of them.
+        text = f"status page\0{until}\0{nonce}\0{tenant or ''}"
         return hmac.new(self.token(tenant).encode("utf-8"), text.encode("utf-8"), "sha256").hexdigest()
 
 
@@ -140,6 +164,10 @@ def _unpacked(text: str) -> str | None:
 
 LogIn = Callable[[Mapping[str, str]], str]
 """Returns a token of Keystone for ``OS_*`` variables. Raises ``AccessError``, ``UnavailableError``."""
+Revoke = Callable[[str], None]
+"""Has Keystone revoke a token. Raises ``ProductError``."""
+_LONGEST_TOKEN = 30 * 24 * 3600
+"""Seconds after which no token of Keystone's is good any more, whatever is set there."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +178,7 @@ class KeystoneSessions:
     access: Access
     log_in: LogIn
     tenants: bool = False
+    revoke: Revoke = field(default=lambda _: None)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -197,6 +226,15 @@ class KeystoneSessions:
         del now
         return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
 
+    def end(self, cookie: str, now: float, address: str) -> float:
+        """Have Keystone revoke the token: it is good at Keystone and every other service too."""
+        self.caller(cookie, None, now, address)
+        try:
+            self.revoke(cookie)
+        except ProductError as error:
+            log.warning("Keystone didn't revoke the token of who signed out; it is refused here alone: %s", error)
+        return now + _LONGEST_TOKEN
+
     def home(self, form: Mapping[str, str]) -> Place | None:
         """Return the tenant that was named on the public endpoint."""
         if not self.tenants:
@@ -213,3 +251,10 @@ def log_in(environ: Mapping[str, str]) -> str:
     from configdb_sync.configdb.catalog import tokens_of
 
     return tokens_of(environ, default_ca=None, limits=Limits(read=10.0, total=20.0)).token()
+
+
+def revoke(environ: Mapping[str, str], token: str) -> None:
+    """Have the Keystone of ``OS_*`` variables revoke a token (``Revoke``)."""
+    from configdb_sync.configdb.catalog import login
+
+    login(environ, limits=Limits(read=5.0, total=10.0)).revoke(token)

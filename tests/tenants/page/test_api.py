@@ -173,6 +173,9 @@ def test_a_tenant_is_told_of_its_own_alone(shown: Shown) -> None:
     run = user.get(runs[0]["links"]["self"]).json
     assert run["done"][0] == {"node": "1", "outcome": "done"}
     assert "trouble" not in run
+    assert [(one["nodes"], one["nodes_failed"], one["outcome"]) for one in (*runs, run)] == [(1, 0, "OK")] * 3
+    last = [found["last_run"], user.get(f"{Place(TENANT).url}/environments/1/matrix").json["last_run"]]
+    assert [one["nodes"] for one in last] == [1, 1]
     own = user.get(f"{Place(TENANT, 1, SOURCE).url}?level=nodes=1&show=layers").json
     assert [leaf["key"] for leaf in own["leaves"]] == [["a"]]
     assert "admin" not in json.dumps([found, runs, run, own])

@@ -35,6 +35,10 @@ def test_keystones_users_sign_in(keystone: peer.Keystone, tmp_path: Path) -> Non
             assert refused.status == 401
             assert "set-cookie" not in refused.headers
             assert peer.PASSWORD not in refused.body.decode()
+        out = bare(public).post("/status/sign-out", cookie_of(mine))
+        assert out.status == 303
+        assert {bare(public).get(f"/status/tenants/{own}", cookie_of(mine)).status for _ in range(6)} == {303}
+        assert not keystone.valid(cookie_of(mine).partition("=")[2]), "nor is it good anywhere else"
         token = cookie_of(there).partition("=")[2]
         keystone.revoke(token)
         assert eventually(lambda: {bare(admin).get("/status", cookie_of(there)).status for _ in range(6)} == {303}, 60)

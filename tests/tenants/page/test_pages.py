@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import sqlalchemy as sa
 
+from configdb_sync.state import State
+from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.page.html import policy
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.schema import ended_sessions
 from configdb_sync.tenants.targets import encoded
 from tests.tenants.page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api, Reply, public_port, serving
@@ -175,6 +180,36 @@ def test_signing_out_takes_the_cookie_away(shown: Shown) -> None:
     assert (reply.status, reply.headers["location"]) == (303, "/status/sign-in")
     assert "Max-Age=0" in reply.headers["set-cookie"]
     assert api.get("/status/sign-out").status == 405
+
+
+@pytest.mark.parametrize("whose", ["operator", "tenant"])
+def test_signing_out_ends_the_session_for_whoever_has_the_cookie(shown: Shown, whose: str) -> None:
+    """In every worker: each asks on a connection of its own."""
+    if whose == "operator":
+        api, page, fields = shown.admin, "/status", {"token": shown.admin.token}
+    else:
+        api, page = shown.public, MINE
+        fields = {"token": shown.tenant_token(TENANT), "tenant": TENANT}
+    stolen, other = (cookie_of(sign_in(api, **fields)) for _ in range(2))
+    assert {bare(api).get(page, stolen).status for _ in range(8)} == {200}
+    assert bare(api).post("/status/sign-out", stolen).status == 303
+    assert {bare(api).get(page, stolen).status for _ in range(8)} == {303}
+    assert bare(api).get(page, other).status == 200, "another session of the same user goes on"
+    assert bare(api).post("/status/sign-out", stolen).status == 303
+
+
+def test_what_is_no_session_is_remembered_nowhere(shown: Shown) -> None:
+    """Anyone could fill the database with such."""
+    with closing(open_registry(State(shown.state).database_url)) as database:
+
+        def ended() -> int:
+            count = sa.select(sa.func.count()).select_from(ended_sessions)
+            return int(database.read(lambda connection: connection.execute(count).scalar_one()))
+
+        before = ended()
+        for cookie in ("x", "a.1.b.c", f".{10**11}.{'0' * 16}.{'0' * 64}"):
+            assert bare(shown.admin).post("/status/sign-out", f"Cookie: configdb-sync-admin={cookie}").status == 303
+        assert ended() == before
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,9 +39,23 @@ def test_the_cookie_is_no_token_and_holds_for_its_time() -> None:
 
 
 def test_its_end_cant_be_put_off() -> None:
-    packed, until, proof = ADMIN.begin({"token": TOKEN}, NOW).split(".")
-    with pytest.raises(TenantRefusal):
-        ADMIN.caller(f"{packed}.{int(until) + 1}.{proof}", None, NOW, "")
+    packed, until, nonce, proof = ADMIN.begin({"token": TOKEN}, NOW).split(".")
+    for changed in (f"{packed}.{int(until) + 1}.{nonce}.{proof}", f"{packed}.{until}.{nonce}0.{proof}"):
+        with pytest.raises(TenantRefusal):
+            ADMIN.caller(changed, None, NOW, "")
+
+
+def test_two_sessions_of_one_second_are_two() -> None:
+    """Signing out ends one of them."""
+    assert ADMIN.begin({"token": TOKEN}, NOW) != ADMIN.begin({"token": TOKEN}, NOW)
+
+
+def test_only_a_good_cookie_can_be_ended() -> None:
+    cookie = ADMIN.begin({"token": TOKEN}, NOW)
+    assert ADMIN.end(cookie, NOW, "") == NOW + LASTS
+    for other, now in [(f"{cookie}0", NOW), ("a.b.c.d", NOW), (cookie, NOW + LASTS)]:
+        with pytest.raises(TenantRefusal):
+            ADMIN.end(other, now, "")
 
 
 def test_another_token_ends_all_sessions() -> None:
@@ -132,6 +148,20 @@ def test_a_login_that_fails_or_gives_what_no_cookie_holds(token: str | Exception
         keystone(token).begin({"username": "ann", "password": "secret-word"}, NOW)
     assert status(refused) == code
     assert "secret-word" not in str(refused.value)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_keystones_token_is_revoked_there(away: bool) -> None:
+    revoked: list[str] = []
+
+    def revoke(token: str) -> None:
+        revoked.append(token)
+        if away:
+            raise UnavailableError("nobody answers")
+
+    sessions = replace(keystone("x"), revoke=revoke)
+    assert sessions.end("gAAAA-token", NOW, "") > NOW + 7 * 86400
+    assert revoked == ["gAAAA-token"]
 
 
 class Clock:
