@@ -1,21 +1,17 @@
 """Log lines, as text or as JSON, one object a line: when, how bad, what, and of which request and tenant (T14).
 
 Whoever logs while a request is answered, a library too, is at work on it: the request is looked up when the line is
-made, in the thread that logs. Threads that work for a request run in a copy of its context (``for_request``).
+made, in the thread that logs. Threads that work for a request run in a copy of its context.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from typing import Any
 
 
 @dataclass
@@ -27,16 +23,6 @@ class Asked:
 
 
 CURRENT: ContextVar[Asked | None] = ContextVar("configdb_sync_tenants_request", default=None)
-
-
-def for_request(work: Callable[P, T]) -> Callable[P, T]:
-    """Return ``work`` to be called in another thread: what that logs is about the request of this one."""
-    context = copy_context()
-
-    def worked(*args: P.args, **kwargs: P.kwargs) -> T:
-        return context.run(work, *args, **kwargs)
-
-    return worked
 
 
 class TextFormatter(logging.Formatter):

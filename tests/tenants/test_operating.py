@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from configdb_sync.clock import SystemClock
 from configdb_sync.tenants.chain import Chain
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
-from configdb_sync.tenants.log_lines import CURRENT, Asked, TextFormatter, for_request
+from configdb_sync.tenants.log_lines import CURRENT, Asked, TextFormatter
 from configdb_sync.tenants.metrics import NONE, OTHER
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
@@ -195,7 +196,7 @@ def test_who_works_for_a_request_in_another_thread_logs_of_it() -> None:
     record = logging.LogRecord("some.library", logging.WARNING, "", 0, "talked", (), None)
     with ThreadPoolExecutor(1) as pool:
         token = CURRENT.set(Asked("req-1", "a\nb"))
-        late = pool.submit(for_request(formatter.format), record)
+        late = pool.submit(copy_context().run, formatter.format, record)
         apart = pool.submit(formatter.format, record)
         CURRENT.reset(token)
         assert late.result() == "WARNING req-1 tenant 'a\\nb' some.library: talked"
