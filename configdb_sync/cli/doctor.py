@@ -146,7 +146,7 @@ def _tried(name: str, look: Callable[[], str | None]) -> Check:
 def _database(session: Session) -> str:
     url = session.database
     open_records(url).close()
-    return _shown("database", url)
+    return _shown("database", session.settings.database or session.state.database_url)
 
 
 def _keystone(session: Session) -> str | None:

@@ -19,9 +19,9 @@ import sqlalchemy as sa
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
-from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS
+from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, SEALED
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0005", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0005", table="sync_schema", sealed=SEALED)
 
 
 @dataclass(frozen=True)
