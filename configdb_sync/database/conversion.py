@@ -126,13 +126,15 @@ def _batch(
 
 def _left(table: SealedTable, key: Key | None) -> list[sa.ColumnElement[bool]]:
     """Return what tells the rows that aren't yet as they shall be."""
-    if key is None:
-        return [
-            sa.func.substr(start_of(column), 1, len(any_key)) == sa.literal(any_key, type_=start_of(column).type)
-            for column in table.sealed
-            for any_key in [prefix_of(column, None)]
-        ]
-    return [start_of(column) != prefix_of(column, key) for column in table.sealed]
+    if key is not None:
+        others = [start_of(column) != prefix_of(column, key) for column in table.sealed]
+        return [*others, *table.addressed(keyed=False)]
+    sealed = [
+        sa.func.substr(start, 1, len(mark)) == sa.literal(mark, type_=start.type)
+        for column in table.sealed
+        for start, mark in [(start_of(column), prefix_of(column, None))]
+    ]
+    return [*sealed, *table.addressed(keyed=True)]
 
 
 def _move(connection: Connection, table: SealedTable, old: str, values: Mapping[str, Any]) -> None:

@@ -74,9 +74,12 @@ def sealing_of(dialect: Dialect) -> Sealing:
     return found
 
 
+_KEYED = "k"
+
+
 def is_keyed(address: str) -> bool:
     """Tell whether an address was made with a key."""
-    return address.startswith("k")
+    return address.startswith(_KEYED)
 
 
 _COMPARED = {operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operators.in_op}
@@ -167,6 +170,13 @@ class SealedTable:
         """Its sealed columns."""
         return [column for column in self.table.c if isinstance(column.type, (Sealed, SealedText))]
 
+    def addressed(self, *, keyed: bool) -> Sequence[sa.ColumnElement[bool]]:
+        """Return what tells the rows whose address is (not) made with a key; nothing for a table without addresses."""
+        if self.readdress is None:
+            return []
+        start = sa.func.substr(self.table.c[self.key[0]], 1, 1)
+        return [start == _KEYED if keyed else start != _KEYED]
+
 
 def start_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Return the expression for what a stored value begins with, as far as the key's id."""
@@ -219,24 +229,38 @@ def guard(connection: Connection, table: SealedTable, *, sealed: bool) -> None:
             "CREATE OR REPLACE FUNCTION configdb_sync_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             f" RAISE EXCEPTION '{REFUSED}' USING ERRCODE = 'check_violation'; END $$"
         )
-    for column in table.sealed:
-        prefix = prefix_of(column, None)
-        length = len(prefix)
-        literal = f"'{prefix}'" if isinstance(prefix, str) else f"'\\x{prefix.hex()}'::bytea"
-        if not postgresql and isinstance(prefix, bytes):
-            literal = f"X'{prefix.hex()}'"
-        when = f"substr(NEW.{column.name}, 1, {length}) {'<>' if sealed else '='} {literal}"
-        for event in ("INSERT", f"UPDATE OF {column.name}"):
-            name = f"sealed_{table.name}_{column.name}_{event[:6].lower()}"
-            if postgresql:
-                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name} ON {table.name}")
-                action = "EXECUTE FUNCTION configdb_sync_refuse()"
-            else:
-                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
-                action = f"BEGIN SELECT RAISE(ABORT, '{REFUSED}'); END"
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER {name} BEFORE {event} ON {table.name} FOR EACH ROW WHEN ({when}) {action}"
-            )
+    conditions = [
+        (column.name, event, f"substr(NEW.{column.name}, 1, {len(prefix)}) {'<>' if sealed else '='} {literal}")
+        for column in table.sealed
+        for prefix in [prefix_of(column, None)]
+        for literal in [_literal(prefix, postgresql=postgresql)]
+        for event in ("INSERT", f"UPDATE OF {column.name}")
+    ]
+    if table.readdress is not None and sealed:
+        conditions.append((table.key[0], "INSERT", f"substr(NEW.{table.key[0]}, 1, 1) <> '{_KEYED}'"))
+    for column_name, event, when in conditions:
+        name = f"sealed_{table.name}_{column_name}_{event[:6].lower()}"
+        action = f"BEGIN SELECT RAISE(ABORT, '{REFUSED}'); END"
+        if postgresql:
+            action = "EXECUTE FUNCTION configdb_sync_refuse()"
+        _drop(connection, table, name)
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER {name} BEFORE {event} ON {table.name} FOR EACH ROW WHEN ({when}) {action}"
+        )
+    if table.readdress is not None and not sealed:
+        # What is taken up again while everything is put in clear still has its keyed address.
+        _drop(connection, table, f"sealed_{table.name}_{table.key[0]}_insert")
+
+
+def _drop(connection: Connection, table: SealedTable, trigger: str) -> None:
+    where = f" ON {table.name}" if connection.dialect.name == "postgresql" else ""
+    connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {trigger}{where}")
+
+
+def _literal(prefix: str | bytes, *, postgresql: bool) -> str:
+    if isinstance(prefix, str):
+        return f"'{prefix}'"
+    return f"'\\x{prefix.hex()}'::bytea" if postgresql else f"X'{prefix.hex()}'"
 
 
 def settle(sealing: Sealing, marker: Marker | None) -> None:

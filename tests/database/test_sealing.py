@@ -144,6 +144,15 @@ def test_the_database_refuses_what_is_in_clear_by_whatever_process(url: str, key
         database.transaction() as connection,
     ):
         connection.exec_driver_sql("UPDATE contents SET digest = 'clear'")
+    # Encrypted, but found by a digest of the text: a transaction that began before and ended after.
+    with (
+        closing(Database(url, what="it")) as database,
+        pytest.raises(sa.exc.IntegrityError, match=REFUSED),
+        database.transaction() as connection,
+    ):
+        connection.exec_driver_sql(
+            f"INSERT INTO contents SELECT '{'0' * 64}', digest, body, key_digests FROM contents LIMIT 1"
+        )
     with pytest.raises(StateError, match=r"the ConfigDB database is encrypted with key .*, and no key file is set"):
         create_app(url)
     assert seen(running) == present
