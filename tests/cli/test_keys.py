@@ -99,6 +99,7 @@ def test_the_whole_story_with_keys_leaves_nothing_in_clear(sealed: Product, tree
         assert not path.is_file() or CANARY.encode() not in path.read_bytes()
     assert "encrypts" in good(sealed, "keys", "list")
     assert "in clear" not in good(sealed, "keys", "list")
+    assert "configdb-sync.sqlite (encrypted)" in good(sealed, "doctor")
 
 
 def test_on_a_server_without_versions_they_are_encrypted_too(sealed: Product, trees: Path) -> None:
