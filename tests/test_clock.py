@@ -11,10 +11,9 @@ from configdb_sync.clock import new_call_id
 FORKED = """
 import os
 from configdb_sync.clock import new_call_id
-child = os.fork()
-print(new_call_id(), flush=True)
-if child:
+if child := os.fork():
     os.waitpid(child, 0)
+print(new_call_id(), flush=True)
 """
 
 
