@@ -21,6 +21,7 @@ from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import StateError
 from configdb_sync.sync import records
 from configdb_sync.sync.tables import RECORDS
+from configdb_sync.tenants.opening import open_registry
 from tests.peers.postgresql import Cluster
 from tests.support.configdb_server import CLUSTER, NODE, ROOT, Api, Clock
 
@@ -265,3 +266,29 @@ def test_convert_without_keys_says_how_to_get_them(tmp_path: Path) -> None:
         pytest.raises(KeysError, match="keys make"),
     ):
         conversion.convert(database, records.SCHEMA)
+
+
+SHOWN = {("withheld", "digest"), ("runs", "digest")}
+"""Short digests of plans and of withheld changes, which runs print: by them a person approves."""
+
+
+def test_no_column_of_contents_or_digests_is_left_out(tmp_path: Path) -> None:
+    """A new table with contents must be one of those that are sealed."""
+    url = f"sqlite:///{tmp_path}/all.sqlite"
+    for opened in (records.open_records, open_registry, open_configdb):
+        opened(url).close()
+    with closing(Database(url, what="it")) as database, database.reading() as connection:
+        inspector = sa.inspect(connection)
+        secret = {
+            (table, column["name"])
+            for table in inspector.get_table_names()
+            for column in inspector.get_columns(table)
+            if isinstance(column["type"], sa.LargeBinary) or column["name"].endswith("digest")
+        }
+    sealed = {
+        (table.name, column.name)
+        for schema in (SCHEMA, records.SCHEMA)
+        for table in schema.sealed
+        for column in table.sealed
+    }
+    assert secret - SHOWN == sealed
