@@ -26,10 +26,11 @@ def open_closed(path: Path, what: str, *, way_out: str | None = None) -> Iterato
     Raises ``SettingsError`` if others may read or write it, if it or the link to it is another user's, or if it can't
     be read (then ``way_out`` is said).
     """
-    try:
-        if not is_trusted(path.lstat()):
-            raise SettingsError(f"{what} {path} belongs to another user", way_out=f"chown it: {path}")
-        with path.open("rb") as file:
+    with contextlib.ExitStack() as stack:
+        try:
+            if not is_trusted(path.lstat()):
+                raise SettingsError(f"{what} {path} belongs to another user", way_out=f"chown it: {path}")
+            file = stack.enter_context(path.open("rb"))
             # What is read is what is looked at, whatever takes the name meanwhile.
             found = os.fstat(file.fileno())
             mode = stat.S_IMODE(found.st_mode)
@@ -37,15 +38,23 @@ def open_closed(path: Path, what: str, *, way_out: str | None = None) -> Iterato
                 raise SettingsError(f"{what} {path} belongs to user {found.st_uid}", way_out=f"chown it: {path}")
             if mode & 0o077:
                 raise SettingsError(f"{what} {path} is open to others (mode {mode:04o})", way_out=f"chmod 0600 {path}")
-            yield file
-    except OSError as error:
-        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
+        except OSError as error:
+            raise _unreadable(path, what, error, way_out) from error
+        # What its user meets with is theirs to tell: a broken archive is an OSError, too.
+        yield file
 
 
 def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str | None = None) -> bytes:
     """Return the content of a file as ``open_closed`` opens it, ``limit`` bytes at most. Raises ``SettingsError``."""
     with open_closed(path, what, way_out=way_out) as file:
-        return file.read(limit)
+        try:
+            return file.read(limit)
+        except OSError as error:
+            raise _unreadable(path, what, error, way_out) from error
+
+
+def _unreadable(path: Path, what: str, error: OSError, way_out: str | None) -> SettingsError:
+    return SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out)
 
 
 def unsafe_way(path: Path) -> str | None:

@@ -46,7 +46,10 @@ TENANT_NAMES = frozenset(
 TAKEOVER_NAMES = frozenset({"override-copied", "override-confirmed", "override-moved", "override-replaced"})
 """Steps of moving an override out of a folder's document; the last one where it stays in the same document."""
 
-_ALL = NAMES | TENANT_NAMES | TAKEOVER_NAMES
+KEYS_NAMES = frozenset({"database-marked", "rows-converted", "database-converted"})
+"""Steps of encrypting a database; the middle one after each batch of rows."""
+
+_ALL = NAMES | TENANT_NAMES | TAKEOVER_NAMES | KEYS_NAMES
 
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 

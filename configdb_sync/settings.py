@@ -85,6 +85,7 @@ class Settings:
     configdb_ca: Path | None = None
     configdb_insecure: bool = False
     database: str | None = None
+    key_file: Path | None = None
     state: str | None = None
     tenant: str = "admin"
     levels: Levels = DEFAULT_LEVELS
@@ -159,6 +160,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "configdb_ca": values.path,
     "configdb_insecure": values.flag,
     "database": values.text,
+    "key_file": values.path,
     "state": values.text,
     "tenant": values.tenant,
     "levels": values.levels,

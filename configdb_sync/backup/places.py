@@ -17,14 +17,16 @@ from configdb_sync.state import State
 @dataclass(frozen=True)
 class Places:
     """``databases``: SQLite's files by their part's name; ``secrets``: the state folder's small files by theirs;
-    ``elsewhere``: databases of another kind by their part's name, each its address without a password."""
+    ``elsewhere``: databases of another kind by their part's name, each its address without a password; ``key_file``:
+    what the databases are encrypted with, which is no part of a backup."""
 
     databases: Mapping[str, Path]
     secrets: Mapping[str, Path]
     elsewhere: Mapping[str, str]
+    key_file: Path | None = None
 
 
-def places_of(state: State, database: str, configdb_database: str) -> Places:
+def places_of(state: State, database: str, configdb_database: str, key_file: Path | None = None) -> Places:
     """Return where everything is, whether it is there or not. Raises ``StateError`` for a URL that is none."""
     databases: dict[str, Path] = {}
     elsewhere: dict[str, str] = {}
@@ -37,4 +39,4 @@ def places_of(state: State, database: str, configdb_database: str) -> Places:
             databases[name] = Path(url.database)
         else:
             elsewhere[name] = f"{url.get_backend_name()}://{url.host or ''}/{url.database or ''}"
-    return Places(databases, {name: state.folder / name for name in SECRETS}, elsewhere)
+    return Places(databases, {name: state.folder / name for name in SECRETS}, elsewhere, key_file)

@@ -13,10 +13,14 @@ from configdb_sync.backup import archive, sqlite
 from configdb_sync.backup.manifest import CONFIGDB, DATABASE, Manifest
 from configdb_sync.backup.places import Places
 from configdb_sync.clock import Clock
+from configdb_sync.configdb.server.opening import SCHEMA as CONFIGDB_SCHEMA
 from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.database.conversion import convert
+from configdb_sync.database.keyring import KeysError
+from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import StateError
 from configdb_sync.sync.lock import run_lock
-from configdb_sync.sync.records import distrust, open_records
+from configdb_sync.sync.records import SCHEMA, distrust, open_records
 from configdb_sync.tenants.opening import open_registry
 
 _LOCK = re.compile(r"environment-(\d+)\.lock")
@@ -26,7 +30,8 @@ def restore(path: Path, folder: Path, places: Places, *, replace: bool, wait: fl
     """Make the state (``folder``, with its ``places``) what a backup says; return the backup's manifest.
 
     Nothing is changed before the whole archive was found good. Databases are written over in one transaction each, so
-    services may go on. Raises ``StateError`` for a bad archive, for one of a newer version, and for a state that isn't
+    services may go on. Where a key file is set they are encrypted then, whether or not those in the backup are. Raises
+    ``StateError`` for a bad archive, for one of a newer version or whose key isn't there, and for a state that isn't
     empty unless ``replace`` is set; ``BusyError`` if a run is still at work after ``wait`` seconds.
     """
     if not replace and (there := list(_there(places))):
@@ -42,7 +47,7 @@ def restore(path: Path, folder: Path, places: Places, *, replace: bool, wait: fl
                 _check(unpacked / name, name, places)
         if {DATABASE, CONFIGDB} <= found.parts.keys():
             # A ConfigDB elsewhere goes on meanwhile, and tells by its digests what was written since (U18).
-            with closing(open_records(f"sqlite:///{unpacked / DATABASE}")) as database:
+            with closing(open_records(with_key_file(f"sqlite:///{unpacked / DATABASE}", places.key_file))) as database:
                 distrust(database)
         with _no_run_at_work(folder, wait, clock):
             for name in found.parts:
@@ -65,12 +70,16 @@ def _check(path: Path, name: str, places: Places) -> None:
             way_out="restore without that setting, or bring the content there by other means",
         )
     sqlite.check(path, name)
-    url = f"sqlite:///{path}"
+    url = with_key_file(f"sqlite:///{path}", places.key_file)
     # A newer version's tables are refused by this, an older one's are brought up to date.
-    if name == CONFIGDB:
-        open_configdb(url, connections=1).close()
-    else:
-        open_records(url).close()
+    opened, schema = (open_configdb, CONFIGDB_SCHEMA) if name == CONFIGDB else (open_records, SCHEMA)
+    try:
+        with closing(opened(url)) as database:
+            if places.key_file is not None:
+                convert(database, schema)
+    except KeysError as error:
+        raise StateError(f"in the backup {error.what}; nothing was changed", way_out=error.way_out) from None
+    if name == DATABASE:
         open_registry(url, connections=1).close()
 
 

@@ -52,7 +52,7 @@ def restore_command(session: Session, *, file: Path, replace: bool) -> None:
 
 
 def _places(session: Session) -> Places:
-    return places_of(session.state, session.database, session.configdb_database)
+    return places_of(session.state, session.database, session.configdb_database, session.settings.key_file)
 
 
 def _tell_elsewhere(manifest: Manifest, what: str, by: str) -> None:

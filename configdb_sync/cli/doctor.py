@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,9 +145,9 @@ def _tried(name: str, look: Callable[[], str | None]) -> Check:
 
 
 def _database(session: Session) -> str:
-    url = session.database
-    open_records(url).close()
-    return _shown("database", url)
+    with closing(open_records(session.database)) as database:
+        encrypted = " (encrypted)" if database.sealing.on else ""
+    return f"{_shown('database', session.settings.database or session.state.database_url)}{encrypted}"
 
 
 def _keystone(session: Session) -> str | None:

@@ -40,6 +40,7 @@ _PLACES = {
     "hiera-backend": ("hiera_backend", "hiera_backend"),
     "dashboard-link": ("dashboard", "dashboard_link"),
     "keystone": ("keystone", "keystone"),
+    "keys": ("keys", "keys"),
     "configdb": ("serve", "configdb"),
     "tenants": ("tenants", "tenants"),
     "services": ("services", "services"),

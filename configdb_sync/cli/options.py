@@ -21,6 +21,8 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
 from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.database.keyring import Keyring
+from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
@@ -69,6 +71,9 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "database": click.option(
         "--database", metavar="URL", help="The product's own database (default: a file in the state folder)."
+    ),
+    "key_file": click.option(
+        "--key-file", metavar="FILE", help="Keys that the databases' contents are encrypted with (default: none)."
     ),
     "state": click.option("--state", metavar="DIR", help="Folder for databases, token and locks (mode 0700)."),
     "tenant": click.option("--tenant", metavar="ID", help="Tenant that owns new environments (default: admin)."),
@@ -173,12 +178,20 @@ class Session:
     @property
     def configdb_database(self) -> str:
         """URL of the embedded ConfigDB's database."""
-        return self.settings.configdb_database or self.state.configdb_database_url
+        return self._keyed(self.settings.configdb_database or self.state.configdb_database_url)
 
     @property
     def database(self) -> str:
         """URL of the product's own database."""
-        return self.settings.database or self.state.database_url
+        return self._keyed(self.settings.database or self.state.database_url)
+
+    @functools.cached_property
+    def keyring(self) -> Keyring | None:
+        """The keys that stored contents are encrypted with, None if no key file is set. Raises ``SettingsError``."""
+        return None if self.settings.key_file is None else Keyring(self.settings.key_file.absolute())
+
+    def _keyed(self, url: str) -> str:
+        return with_key_file(url, self.settings.key_file)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -315,7 +328,13 @@ def _ask_nailgun(session: Session, env: int) -> Section | None:
 
 
 def settings_options(*names: str) -> Callable[[F], F]:
-    """Give a command the named settings' options and ``--settings``; it gets a ``Session`` as its first argument."""
+    """Give a command the named settings' options and ``--settings``; it gets a ``Session`` as its first argument.
+
+    Whoever opens a database gets the option for its keys, too.
+    """
+
+    if not {"database", "configdb_database"}.isdisjoint(names):
+        names = (*dict.fromkeys((*names, "key_file")),)
 
     def decorate(command: F) -> F:
         @functools.wraps(command)

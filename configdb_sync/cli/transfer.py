@@ -9,6 +9,7 @@ import click
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import dump, dumpfiles
+from configdb_sync.errors import SettingsError
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -22,17 +23,20 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     metavar="NAME=VALUE",
     help="For tuning-box 0.1.0, which doesn't list its nodes: a place to read beside the root. Repeat it.",
 )
+@click.option("--encrypt", is_flag=True, help="Encrypt the files with the first key of the key file (key_file).")
 @click.argument("folder", type=_FOLDER)
 @configdb_options
-def dump_command(session: Session, *, env: int, levels: tuple[str, ...], folder: Path) -> None:
+def dump_command(session: Session, *, env: int, levels: tuple[str, ...], encrypt: bool, folder: Path) -> None:
     """Write all values and overrides of an environment into FOLDER, which must be new or empty.
 
-    The files hold passwords in clear; they are for their owner alone.
+    The files are for their owner alone. Without --encrypt they hold passwords in clear.
     """
+    if encrypt and session.keyring is None:
+        raise SettingsError("--encrypt needs a key file", way_out="`configdb-sync keys make` makes one; set key_file")
     with session.client() as client:
         places = [arguments.level_path(session, client, env, (text,)) for text in levels]
         source = dump.Source(client, env, places)
-        writer = dumpfiles.Writer(folder)
+        writer = dumpfiles.Writer(folder, session.keyring if encrypt else None)
         count = 0
         for stored in source.documents():
             writer.document(stored)
@@ -49,7 +53,7 @@ def dump_command(session: Session, *, env: int, levels: tuple[str, ...], folder:
 @configdb_options
 def load_command(session: Session, *, env: int | None, replace: bool, comment: str | None, folder: Path) -> None:
     """Write a dump of FOLDER into ConfigDB; the environment is made if it isn't there."""
-    outline, documents = dumpfiles.read(folder)
+    outline, documents = dumpfiles.read(folder, session.keyring)
     if env is not None:
         outline = dump.renumbered(outline, env)
     with session.client(comment=comment) as client:

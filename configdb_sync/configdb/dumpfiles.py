@@ -12,6 +12,8 @@ from typing import TypeGuard, overload
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.dump import Outline, Stored
+from configdb_sync.database.keyring import Keyring
+from configdb_sync.database.sealing import Sealing
 from configdb_sync.errors import DocumentError, SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import LevelPath
@@ -21,9 +23,9 @@ OUTLINE = "environment.json"
 
 
 class Writer:
-    """Writes a dump into a folder that isn't there yet or is empty."""
+    """Writes a dump into a folder that isn't there yet or is empty; with ``keyring`` encrypted (U30)."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keyring: Keyring | None = None) -> None:
         """Make the folder. Raises ``SettingsError`` if it can't be made or holds something."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,6 +35,7 @@ class Writer:
         except OSError as error:
             raise SettingsError(f"the folder {folder} can't be used: {error.strerror}") from error
         self._folder = folder
+        self._keyring = keyring
 
     def document(self, stored: Stored) -> None:
         """Write one data source at one place."""
@@ -58,10 +61,10 @@ class Writer:
     def _write(self, name: str, content: Json) -> None:
         path = self._folder / name
         try:
+            text = f"{json.dumps(content, indent=1, allow_nan=False)}\n".encode("ascii")
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                json.dump(content, file, indent=1, allow_nan=False)
-                file.write("\n")
+            with os.fdopen(handle, "wb") as file:
+                file.write(text if self._keyring is None else self._keyring.seal(text))
         except OSError as error:
             raise SettingsError(f"{path} can't be written: {error.strerror}") from error
 
@@ -69,8 +72,9 @@ class Writer:
 class Documents(Sequence[Stored]):
     """The documents of a dump, read one at a time whenever they are asked for."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], sealing: Sealing) -> None:
         self._paths = paths
+        self._sealing = sealing
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -83,23 +87,25 @@ class Documents(Sequence[Stored]):
     def __getitem__(self, index: int | slice) -> Stored | Sequence[Stored]:
         """Read one. Raises ``DocumentError`` for a file that isn't of a dump."""
         if isinstance(index, slice):
-            return Documents(self._paths[index])
-        return _stored(self._paths[index])
+            return Documents(self._paths[index], self._sealing)
+        return _stored(self._paths[index], self._sealing)
 
     def __iter__(self) -> Iterator[Stored]:
         """Read one after the other."""
-        return map(_stored, self._paths)
+        return (_stored(path, self._sealing) for path in self._paths)
 
 
-def read(folder: Path) -> tuple[Outline, Documents]:
+def read(folder: Path, keyring: Keyring | None = None) -> tuple[Outline, Documents]:
     """Return a dump of a folder; all its files are read once, so that a broken one is found before anything is sent.
 
-    Raises ``SettingsError`` if there is no dump, ``DocumentError`` for a file that isn't of one.
+    Raises ``SettingsError`` if there is no dump, ``DocumentError`` for a file that isn't of one, ``StateError`` for one
+    that is encrypted with a key that isn't in ``keyring``.
     """
+    sealing = Sealing(f"the dump {folder}", keyring)
     if not (folder / OUTLINE).is_file():
         raise SettingsError(f"{folder} holds no dump: there is no {OUTLINE}")
-    outline = _outline(folder / OUTLINE)
-    documents = Documents(sorted(path for path in folder.glob("*.json") if path.name != OUTLINE))
+    outline = _outline(folder / OUTLINE, sealing)
+    documents = Documents(sorted(path for path in folder.glob("*.json") if path.name != OUTLINE), sealing)
     known = {name for names in outline.components.values() for name in names}
     for stored in documents:
         if stored.data_source not in known:
@@ -114,9 +120,9 @@ def _name(levels: LevelPath, data_source: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_-]+', '_', '-'.join([*place, data_source]))[:80]}.{digest[:12]}.json"
 
 
-def _content(path: Path) -> dict[str, Json]:
+def _content(path: Path, sealing: Sealing) -> dict[str, Json]:
     try:
-        content = jsonvalues.loads(path.read_bytes())
+        content = jsonvalues.loads(sealing.open(path.read_bytes()))
     except OSError as error:
         raise SettingsError(f"{path} can't be read: {error.strerror}") from error
     except ValueError as error:
@@ -126,8 +132,8 @@ def _content(path: Path) -> dict[str, Json]:
     return content
 
 
-def _outline(path: Path) -> Outline:
-    content = _content(path)
+def _outline(path: Path, sealing: Sealing) -> Outline:
+    content = _content(path, sealing)
     env, levels, components = (content.get(name) for name in ("environment", "levels", "components"))
     if content.get("format") != FORMAT:
         raise DocumentError(f"{path} isn't of format {FORMAT}")
@@ -143,8 +149,8 @@ def _outline(path: Path) -> Outline:
     return Outline(env, tuple(levels), named)
 
 
-def _stored(path: Path) -> Stored:
-    content = _content(path)
+def _stored(path: Path, sealing: Sealing) -> Stored:
+    content = _content(path, sealing)
     levels, name, values, overrides = (content.get(key) for key in ("levels", "data_source", "values", "overrides"))
     if not isinstance(levels, list) or not all(_texts(pair) and len(pair) == 2 for pair in levels):
         raise DocumentError(f"{path} isn't of a dump: its levels are wrong")

@@ -24,8 +24,10 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from configdb_sync.clock import Clock, SystemClock, new_call_id
 from configdb_sync.database import commits
 from configdb_sync.database.commits import Change, OutcomeUnknownError
+from configdb_sync.database.keyring import Keyring
 from configdb_sync.database.outages import Outage, away
-from configdb_sync.database.urls import SESSION, connection_parameters, parsed, several
+from configdb_sync.database.sealing import REFUSED, Sealing
+from configdb_sync.database.urls import SESSION, connection_parameters, key_file_of, parsed, several
 from configdb_sync.errors import StateError
 
 Result = TypeVar("Result")
@@ -43,10 +45,12 @@ class Database:
     ``what`` names the database in errors. ``unavailable`` makes the error for a database that can't be asked (any
     more): ``StateError`` unless its user has a better one. ``patience`` is for how many seconds a PostgreSQL that went
     away is waited for. With ``signed`` a change whose connection is lost at COMMIT is found again (``commits``); the
-    table for it must be there.
+    table for it must be there. The URL may name the keys that contents are sealed with (``sealing``); ``settle`` asks
+    the database anew whether they are.
     """
 
     signed = False
+    settle: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -58,13 +62,18 @@ class Database:
         patience: float = _PATIENCE,
         clock: Clock | None = None,
     ) -> None:
-        """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file."""
+        """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file.
+
+        Raises ``SettingsError`` for a key file that can't be used.
+        """
         self.what = what
-        self.url = parsed(url, what)
-        self._unavailable = unavailable or self._unusable
+        self.url, key_file = key_file_of(parsed(url, what))
+        self.sealing = Sealing(what, None if key_file is None else Keyring(key_file))
+        self.unavailable = unavailable or self._unusable
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = _engine(self.url, what, connections)
+        self.sealing.of(self._engine.dialect)
         self._outage = Outage(clock or SystemClock(), patience, expected=several(self.url))
         self._written = itertools.count(1)
         self._cursors: deque[Any] = deque()
@@ -117,7 +126,7 @@ class Database:
                 with self.transaction() as connection:
                     return work(connection)
             except OutcomeUnknownError as error:
-                raise self._unavailable() from error.__cause__
+                raise self.unavailable() from error.__cause__
 
         return self._tried(once, meeting=meeting)
 
@@ -222,16 +231,18 @@ class Database:
         for left in range(_TRIES - 1, -1, -1):
             try:
                 return self.patiently(once)
-            except IntegrityError:
-                if not meeting or not left:
+            except IntegrityError as error:
+                if left and self.settle is not None and REFUSED in str(error.orig):
+                    self.settle()
+                elif not meeting or not left:
                     raise
             except OutcomeUnknownError as error:
-                raise self._unavailable() from error.__cause__
+                raise self.unavailable() from error.__cause__
             except DBAPIError as error:
                 if getattr(error.orig, "sqlstate", None) not in _MEETINGS or not left:
-                    raise self._unavailable() from error
+                    raise self.unavailable() from error
             except sqlalchemy.exc.TimeoutError as error:
-                raise self._unavailable() from error
+                raise self.unavailable() from error
         raise AssertionError  # the last try either returned or raised
 
     def _unusable(self) -> StateError:

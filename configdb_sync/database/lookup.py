@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.database.database import Database
+from configdb_sync.database.sealing import Sealed, SealedText
 
 Rows = list[tuple[Any, ...]]
 
@@ -36,6 +37,10 @@ class Lookup:
 
     statement: sa.Select[Any]
     _compiled: dict[str, _Compiled] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # The driver's own values: what is sealed would come out sealed.
+        assert not any(isinstance(one.type, (Sealed, SealedText)) for one in self.statement.selected_columns)
 
     def rows(self, database: Database, **values: Any) -> Rows:
         """Return all rows; ``values`` are the statement's parameters. Raises as ``Database.read``."""

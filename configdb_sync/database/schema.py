@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
-from configdb_sync.database import commits
+from configdb_sync.database import commits, sealing
 from configdb_sync.database.database import Database
+from configdb_sync.database.sealing import Marker, SealedTable
 from configdb_sync.errors import StateError
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A set of tables: the folder of its migrations, the newest of them, and the table that says which one holds."""
+    """A set of tables: the folder of its migrations, the newest of them, the table that says which one holds, and those
+    of the tables whose contents can be sealed (U30)."""
 
     folder: Path
     head: str
     table: str
+    sealed: tuple[SealedTable, ...] = ()
 
+
+_LOG = logging.getLogger(__name__)
 
 _LOCK = 0x636F6E66  # any number, the same in all processes
 
@@ -39,16 +46,49 @@ def opened(
 ) -> Database:
     """Return the database at a URL, its tables made or brought up to date.
 
-    Raises ``StateError`` if it can't be reached or was made by a newer version.
+    Raises ``StateError`` if it can't be reached, was made by a newer version, or is encrypted and the key isn't there;
+    ``SettingsError`` for a key file that can't be used.
     """
-    database = Database(url, what=what, connections=connections, unavailable=unavailable)
+    database = Database(url, what=what, connections=connections)
     try:
         _migrate(database, schema)
+        if schema.sealed:
+            database.settle = functools.partial(settle, database, schema)
+            _begin_sealed(database, schema)
+            database.settle()
+        database.unavailable = unavailable or database.unavailable
         database.signed = database.postgresql
     except BaseException:
         database.close()
         raise
     return database
+
+
+def settle(database: Database, schema: Schema) -> None:
+    """Have a database write as it says itself. Raises ``KeysError`` if the key that this takes isn't there."""
+    sealing.settle(database.sealing, database.read(functools.partial(sealing.marker_of, tables=schema.table)))
+
+
+def _begin_sealed(database: Database, schema: Schema) -> None:
+    """Have a database that holds nothing yet keep its contents sealed, if there are keys."""
+
+    def work(connection: Connection) -> bool:
+        alone(connection)
+        if sealing.marker_of(connection, schema.table) is not None:
+            return True
+        assert database.sealing.keyring is not None
+        for one in schema.sealed:
+            if connection.execute(select(literal(1)).select_from(one.table).limit(1)).first() is not None:
+                return False
+        marker = Marker(sealed=True, key=database.sealing.keyring.primary.id)
+        sealing.mark(connection, schema.table, marker, schema.sealed)
+        return True
+
+    if database.sealing.keyring is None:
+        return
+    there = database.read(functools.partial(sealing.marker_of, tables=schema.table)) is not None
+    if not there and not database.write(work, meeting=True):
+        _LOG.warning("%s isn't encrypted, though key_file is set: `configdb-sync keys convert` does it", database.what)
 
 
 def _migrate(database: Database, schema: Schema) -> None:
@@ -57,16 +97,25 @@ def _migrate(database: Database, schema: Schema) -> None:
             return
         with _alone(database), database.transaction() as connection:
             if database.postgresql:
-                connection.execute(text("SET LOCAL lock_timeout = 0"))  # others may have much to bring up to date
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+                alone(connection)
                 commits.TABLE.create(connection, checkfirst=True)
             _upgrade(connection, schema, database.what)
+            if (marker := sealing.marker_of(connection, schema.table)) is not None:
+                for one in schema.sealed:
+                    sealing.guard(connection, one, sealed=marker.sealed)
 
     try:
         database.patiently(once)
     except (DBAPIError, commits.OutcomeUnknownError) as error:
         where = database.url.render_as_string(hide_password=True)
         raise StateError(f"{database.what} {where} can't be used: {_first_line(error)}") from error
+
+
+def alone(connection: Connection) -> None:
+    """Wait until no other process changes tables; until the transaction ends none begins."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL lock_timeout = 0"))  # others may have much to bring up to date
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
 
 def _first_line(error: Exception) -> str:

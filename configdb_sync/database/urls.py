@@ -7,7 +7,9 @@ libpq takes it, or ``?host=one:5432&host=two:5432`` as SQLAlchemy does.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -54,6 +56,24 @@ def parsed(text: str, what: str) -> sqlalchemy.URL:
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         raise StateError(f"{what} can't be kept in memory", way_out="name a file: sqlite:////path/file")
     return url
+
+
+_KEYS = "key_file"
+
+
+def with_key_file(text: str, path: Path | None) -> str:
+    """Return a database's URL that also names the file of the keys that its contents are sealed with (U30)."""
+    if path is None:
+        return text
+    return f"{text}{'&' if '?' in text else '?'}{_KEYS}={quote(str(path.absolute()), safe='/')}"
+
+
+def key_file_of(url: sqlalchemy.URL) -> tuple[sqlalchemy.URL, Path | None]:
+    """Return a URL without the key file that it names, and the file."""
+    named = url.query.get(_KEYS)
+    if named is None:
+        return url, None
+    return url.difference_update_query([_KEYS]), Path(named if isinstance(named, str) else named[-1])
 
 
 def several(url: sqlalchemy.URL) -> bool:

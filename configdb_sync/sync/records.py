@@ -20,9 +20,9 @@ from configdb_sync.database import Database, Schema, opened
 from configdb_sync.hiera import Kept
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
-from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, next_number
+from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, SEALED, next_number
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0006", table="sync_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0006", table="sync_schema", sealed=SEALED)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from configdb_sync.clock import Clock
+from configdb_sync.database.sealing import Sealed, SealedTable, SealedText
 
 RUNS = sa.table(
     "runs",
@@ -24,7 +25,7 @@ RUN_NODES = sa.table(
     *(sa.column(name, sa.Integer) for name in ("uploads", "writes", "problems")),
 )
 
-RUN_REPORTS = sa.table("run_reports", sa.column("run", sa.Text), sa.column("body", sa.LargeBinary))
+RUN_REPORTS = sa.table("run_reports", sa.column("run", sa.Text), sa.column("body", Sealed()))
 
 OPEN_PROBLEMS = sa.table(
     "open_problems",
@@ -46,19 +47,20 @@ WITHHELD = sa.table(
     *(sa.column(name, sa.Integer) for name in ("environment", "runs")),
     sa.column("noted", sa.Double),
     sa.column("approved", sa.Double),
-    sa.column("changes", sa.LargeBinary),
+    sa.column("changes", Sealed()),
 )
 
 VERSIONS = sa.table(
     "document_versions",
     *(sa.column(name, sa.Text) for name in ("server", "level", "data_source", "kind")),
-    *(sa.column(name, sa.Text) for name in ("author", "run", "comment", "digest", "content")),
+    *(sa.column(name, sa.Text) for name in ("author", "run", "comment", "content")),
+    sa.column("digest", SealedText()),
     sa.column("environment", sa.BigInteger),
     sa.column("number", sa.Integer),
     sa.column("time", sa.Double),
 )
 
-BLOBS = sa.table("document_blobs", sa.column("address", sa.Text), sa.column("body", sa.LargeBinary))
+BLOBS = sa.table("document_blobs", sa.column("address", sa.Text), sa.column("body", Sealed()))
 
 
 def next_number(connection: Connection, column: sa.ColumnClause[int]) -> int:
@@ -79,7 +81,7 @@ RECORDS = sa.table(
     *(sa.column(name, sa.Text) for name in ("place", "node", "data_source", "run")),
     sa.column("environment", sa.Integer),
     sa.column("number", sa.BigInteger),
-    sa.column("body", sa.LargeBinary),
+    sa.column("body", Sealed()),
 )
 
 NODES = sa.table(
@@ -92,5 +94,20 @@ QUIET = sa.table(
     "quiet",
     *(sa.column(name, sa.Text) for name in ("place", "node")),
     sa.column("environment", sa.Integer),
-    sa.column("body", sa.LargeBinary),
+    sa.column("body", Sealed()),
 )
+
+
+def _readdress(connection: Connection, old: str, new: str) -> None:
+    connection.execute(sa.update(VERSIONS).where(VERSIONS.c.content == old).values(content=new))
+
+
+SEALED = (
+    SealedTable(RECORDS, ("place", "environment", "node", "data_source")),
+    SealedTable(QUIET, ("place", "environment", "node")),
+    SealedTable(RUN_REPORTS, ("run",)),
+    SealedTable(WITHHELD, ("digest",)),
+    SealedTable(BLOBS, ("address",), _readdress),
+    SealedTable(VERSIONS, ("server", "environment", "level", "data_source", "kind", "number")),
+)
+"""Those whose contents can be sealed (U30)."""

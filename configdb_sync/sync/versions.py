@@ -13,6 +13,7 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.model import Version, Writer
 from configdb_sync.database import Database
+from configdb_sync.database.sealing import sealing_of
 from configdb_sync.errors import StateError
 from configdb_sync.names import RECORDS
 from configdb_sync.sync.lineage import BY_OTHERS, Content, content_of, document_of, is_by_others, time_text
@@ -124,7 +125,8 @@ class VersionStore:
             added.insert(0, (before, Writer(comment=BY_OTHERS)))
         for content, writer in added:
             number += 1
-            _keep_content(connection, content)
+            address = sealing_of(connection.dialect).address(content.address)
+            _keep_content(connection, address, content.body)
             told = {
                 **subject.key,
                 "number": number,
@@ -133,7 +135,7 @@ class VersionStore:
                 "run": writer.run,
                 "comment": writer.comment,
                 "digest": content.digest,
-                "content": content.address,
+                "content": address,
             }
             connection.execute(sa.insert(VERSIONS).values(told))
         _prune(connection, subject, number - self._keep)
@@ -143,10 +145,10 @@ def _of(subject: Subject) -> list[sa.ColumnElement[bool]]:
     return [VERSIONS.c[name] == value for name, value in subject.key.items()]
 
 
-def _keep_content(connection: Connection, content: Content) -> None:
-    there = sa.select(BLOBS.c.address).where(BLOBS.c.address == content.address)
+def _keep_content(connection: Connection, address: str, body: bytes) -> None:
+    there = sa.select(BLOBS.c.address).where(BLOBS.c.address == address)
     if connection.execute(there).first() is None:
-        connection.execute(sa.insert(BLOBS).values(address=content.address, body=content.body))
+        connection.execute(sa.insert(BLOBS).values(address=address, body=body))
 
 
 def _prune(connection: Connection, subject: Subject, upto: int) -> None:

@@ -109,14 +109,17 @@ def of_wheel(info: Path) -> Iterator[Bundled]:
     yield Bundled(name, metadata["Version"], licences[0], texts, "pypi")
     packages = dict(_packages(info / "sboms"))
     yield from of_libraries(info.parent.glob(f"{info.name.partition('-')[0]}.libs/*.so*"), packages)
-    yield from (_native(one, None) for one in NATIVES if one.get("wheel") == name)
+    for one in NATIVES:
+        if name in one.get("wheels", ()):
+            yield _native(one, packages.get(one.get("package", "")))
 
 
 def _packages(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield names and versions in the bills that a wheel brings along (PEP 770)."""
-    for path in sorted(folder.glob("*.cdx.json")):
+    for path in sorted(folder.glob("*.json")):
         for one in json.loads(path.read_text(encoding="utf-8")).get("components", []):
-            yield one["name"], one["version"]
+            if "version" in one:
+                yield one["name"], one["version"]
 
 
 def of_libraries(paths: Iterable[Path], packages: Mapping[str, str]) -> Iterator[Bundled]:

@@ -66,6 +66,14 @@ def test_libraries_beside_a_package_are_known_by_their_names(tmp_path: Path) -> 
         list(bill.of_wheel(info))
 
 
+def test_a_library_in_a_packages_own_code_has_the_version_that_the_package_says(tmp_path: Path) -> None:
+    info = wheel(tmp_path, "cryptography", "License-Expression: Apache-2.0", "LICENSE")
+    (info / "sboms").mkdir()
+    parts = [{"name": "openssl", "version": "4.0.3"}, {"name": "unversioned"}]
+    (info / "sboms/sbom.json").write_text(json.dumps({"components": parts}))
+    assert {one.name: one.version for one in bill.of_wheel(info)} == {"cryptography": "1.2", "OpenSSL": "4.0.3"}
+
+
 def runtime(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     (folder / "lib/python3.13").mkdir(parents=True)

@@ -27,6 +27,7 @@ from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.configdb.server.paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
 from configdb_sync.database import Database
+from configdb_sync.database.keyring import KeysError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -139,6 +140,9 @@ class Application:
             if refusal.status >= 500:
                 log.warning("%s: %s", refusal.what, str(refusal.__cause__).partition("\n")[0])
             return refused(refusal)
+        except KeysError as error:
+            log.error("%s", error)
+            return refused(refuse(503, f"the server can't read what is stored: {error.what}"))
         except HTTPException as error:
             return refused(refuse(error.code or 500, error.description or error.name))
         except Exception:

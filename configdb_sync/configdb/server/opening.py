@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlalchemy import Connection, select, update
+
+from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
 from configdb_sync.database import Database, Schema, opened
+from configdb_sync.database.sealing import SealedTable
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0001", table="configdb_schema")
+
+def _readdress(connection: Connection, old: str, new: str) -> None:
+    documents, versions = schema.documents, schema.versions
+    holders = select(versions.c.document_id).where(versions.c.content == old)
+    for column in (documents.c.values_content, documents.c.overrides_content):
+        here = documents.c.id.in_(holders), column == old
+        connection.execute(update(documents).where(*here).values({column: new}))
+    connection.execute(update(versions).where(versions.c.content == old).values(content=new))
+
+
+SCHEMA = Schema(
+    folder=Path(__file__).parent / "migrations",
+    head="0002",
+    table="configdb_schema",
+    sealed=(SealedTable(schema.contents, ("address",), _readdress), SealedTable(schema.documents, ("id",))),
+)
 
 
 def open_configdb(url: str, *, connections: int = 8) -> Database:

@@ -52,6 +52,8 @@ def _overrides(connection: Connection, environment: int) -> list[dict[str, Any]]
         by_definition[row.definition_id].append(_Stored(row, depths.get(row.level, len(depths))))
     answer = []
     for documents in by_definition.values():
+        if not any(document.overridden for document in documents):
+            continue  # all of them were taken away
         documents.sort(key=lambda document: (document.depth, document.row.level_value))
         answer.extend(_of_definition(connection, documents))
     return answer
@@ -91,7 +93,7 @@ def _of_definition(connection: Connection, documents: Sequence[_Stored]) -> list
 
 def _rows(connection: Connection, environment: int) -> Sequence[Any]:
     here = _DOCUMENTS.c.environment_id == environment
-    overridden = select(_DOCUMENTS.c.definition_id).where(here, _DOCUMENTS.c.overrides_digest != EMPTY_DIGEST)
+    overridden = select(_DOCUMENTS.c.definition_id).where(here, _DOCUMENTS.c.overrides_version > 0)
     newest = (
         (_VERSIONS.c.document_id == _DOCUMENTS.c.id)
         & (_VERSIONS.c.kind == "overrides")

@@ -2,7 +2,8 @@
 
 A stored document is one row, the root included (empty level and value, never NULL, so that UNIQUE holds). Its two
 halves, values and overrides, point to contents by address: the sha256 of the exact text, so that key order is kept,
-while ``digest`` is of the value, key order aside (``jsonvalues.document_digest``).
+while ``digest`` is of the value, key order aside (``jsonvalues.document_digest``). Where contents are sealed (U30) the
+address is an HMAC, and it stays when the key changes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -21,6 +21,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 from sqlalchemy.types import TypeEngine
+
+from configdb_sync.database.sealing import Sealed, SealedText
 
 metadata = MetaData(
     naming_convention={
@@ -85,9 +87,9 @@ contents = Table(
     "contents",
     metadata,
     Column("address", String(64), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("key_digests", LargeBinary, nullable=False),
+    Column("digest", SealedText, nullable=False),
+    Column("body", Sealed, nullable=False),
+    Column("key_digests", Sealed, nullable=False),
 )
 
 # The current contents have no foreign key: each is also a version's, and that one has it.
@@ -106,10 +108,10 @@ documents = Table(
     Column("level", Text, nullable=False),
     Column("level_value", Text, nullable=False),
     Column("values_version", Integer, nullable=False, server_default="0"),
-    Column("values_digest", String(64), nullable=False),
+    Column("values_digest", SealedText, nullable=False),
     Column("values_content", String(64), nullable=True),
     Column("overrides_version", Integer, nullable=False, server_default="0"),
-    Column("overrides_digest", String(64), nullable=False),
+    Column("overrides_digest", SealedText, nullable=False),
     Column("overrides_content", String(64), nullable=True),
     UniqueConstraint("environment_id", "definition_id", "level", "level_value"),
     Index("ix_documents_place", "environment_id", "level", "level_value"),

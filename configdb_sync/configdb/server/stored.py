@@ -212,12 +212,14 @@ def change(
     if present.version > 0 and content.digest == present.digest:
         return Changed(present.version, present.digest)
     version = present.version + 1
+    address = call.database.sealing.address(content.address)
     told = {
         **columns_of(content),
+        "address": address,
         "document_id": row.id,
         "kind": kind,
         "number": version,
-        "content": content.address,
+        "content": address,
         "time": writer.time,
         "author": writer.author,
         "run": writer.run,

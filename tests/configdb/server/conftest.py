@@ -14,7 +14,8 @@ from configdb_sync.configdb.server.access import OpenAccess
 from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
 from configdb_sync.configdb.server.opening import SCHEMA
-from configdb_sync.database import Database
+from configdb_sync.database import Database, keyring
+from configdb_sync.database.urls import with_key_file
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock
 
@@ -50,7 +51,10 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database with the tables and nothing in them."""
+    """A database with the tables and nothing in them; that of ``sealed`` is SQLite's, and encrypted."""
+    if backend == "sealed":
+        keyring.make(tmp_path / "keys")
+        return with_key_file(f"sqlite:///{tmp_path / 'configdb.sqlite'}", tmp_path / "keys")
     if backend == "postgresql":
         url: str = request.getfixturevalue("postgresql_url")
         _empty(url)

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy
 
 from configdb_sync.configdb.server.call import Limits
+from configdb_sync.database.urls import key_file_of
 from configdb_sync.jsonvalues import document_digest
 from tests.support.configdb_server import CLUSTER, NODE, Api
 
@@ -95,7 +96,8 @@ def test_writers_that_cannot_be_read_are_refused(fuel: Api, headers: dict[str, s
 
 
 def count(url: str) -> Any:
-    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    bare, _ = key_file_of(sqlalchemy.make_url(url.replace("postgresql:", "postgresql+psycopg:")))
+    engine = sqlalchemy.create_engine(bare)
     try:
         with engine.connect() as connection:
             return connection.exec_driver_sql("SELECT count(*) FROM contents").scalar()
