@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def kind(column: sa.types.TypeEngine[object]) -> str:
     """The type as queries see it: floats of any width are one, a text is a text."""
-    found = column.as_generic() if hasattr(column, "as_generic") else column
+    found = (column.impl_instance if isinstance(column, sa.types.TypeDecorator) else column).as_generic()
     if isinstance(found, sa.Float):
         return "Double"
     return next((one.__name__ for one in KINDS if isinstance(found, one)), repr(found))
