@@ -167,5 +167,6 @@ def _upgrade(connection: Connection, schema: Schema, what: str) -> None:
     except CommandError as error:
         raise StateError(
             f"the tables of {what} are of another version: {error}",
-            way_out="use the version of configdb-sync that made it, or a newer one",
+            way_out="use the version of configdb-sync that made them, or a newer one; what a version before 0.1.0 made"
+            " can be read by that version alone",
         ) from error

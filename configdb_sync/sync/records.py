@@ -22,7 +22,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, SEALED, next_number
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0006", table="sync_schema", sealed=SEALED)
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="v0001", table="sync_schema", sealed=SEALED)
 
 
 @dataclass(frozen=True)

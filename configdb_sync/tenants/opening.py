@@ -7,7 +7,7 @@ from pathlib import Path
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="0004", table="tenants_schema")
+SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="v0001", table="tenants_schema")
 
 
 def open_registry(url: str, *, connections: int = 8) -> Database:

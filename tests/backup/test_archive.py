@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.backup import archive, manifest, sqlite
 from configdb_sync.backup.manifest import Manifest, Part
 from configdb_sync.configdb.server.opening import open_configdb
-from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.exits import Exit
 from configdb_sync.sync.records import SCHEMA, open_records
@@ -245,17 +242,14 @@ def packed(folder: Path, name: str, source: Path) -> Path:
     return folder / "a.tgz"
 
 
-def test_an_older_schema_is_brought_up_to_date(tmp_path: Path, product: Product) -> None:
+def test_a_database_is_brought_up_to_date(tmp_path: Path, product: Product) -> None:
     source = tmp_path / "old.sqlite"
-    with closing(Database(f"sqlite:///{source}", what="it")) as database, database.transaction() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(SCHEMA.folder))
-        config.set_main_option("path_separator", "os")
-        config.attributes.update(connection=connection, version_table=SCHEMA.table)
-        command.upgrade(config, "0002")
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute("CREATE TABLE older (n)")
     assert product("restore", packed(tmp_path, manifest.DATABASE, source)).code == Exit.OK
     with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as connection:
         assert connection.execute(f"SELECT version_num FROM {SCHEMA.table}").fetchone() == (SCHEMA.head,)
+        assert connection.execute("SELECT * FROM older").fetchall() == []
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 

@@ -10,16 +10,11 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import requests
-from alembic import command as alembic
-from alembic.config import Config
 
-from configdb_sync.database import Database
-from configdb_sync.sync.records import SCHEMA
 from tests.plugin.calling import astute, enable
 from tests.plugin.jail import Jail
 from tests.plugin.snapshot import taken
@@ -79,22 +74,12 @@ def running(master: Jail, service: str) -> Iterator[tuple[subprocess.Popen[str],
             place.unlink()
 
 
-def make_old(path: Path) -> None:
-    """Make the product's database as an older version had it."""
-    with closing(Database(f"sqlite:///{path}", what="it")) as old, old.transaction() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(SCHEMA.folder))
-        config.set_main_option("path_separator", "os")
-        config.attributes.update(connection=connection, version_table=SCHEMA.table)
-        alembic.upgrade(config, "0002")
-
-
 def get(url: str, token: str) -> requests.Response:
     return requests.get(url, headers={"X-Auth-Token": token}, timeout=WAIT_S)
 
 
 def test_both_at_work_while_the_task_runs(master: Jail) -> None:
-    """From a state of an older version: whoever is first brings it up to date, and nobody is disturbed.
+    """Whoever is first makes the product's database, and nobody is disturbed.
 
     What all of them print, and what Fuel's snapshot takes of the master, holds no secret.
     """
@@ -112,7 +97,6 @@ login: {password: CANARY-login}
     )
     state = master.root / STATE
     state.mkdir(mode=0o700)
-    make_old(state / "configdb-sync.sqlite")
     with running(master, "configdb") as (configdb, (url,)), running(master, "tenants") as (tenants, (admin, public)):
         for process in (configdb, tenants):
             status = Path(f"/proc/{process.pid}/status").read_text()

@@ -23,7 +23,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
 
 SCHEMA = Schema(
     folder=Path(__file__).parent / "migrations",
-    head="0002",
+    head="v0001",
     table="configdb_schema",
     sealed=(SealedTable(schema.contents, ("address",), _readdress), SealedTable(schema.documents, ("id",))),
 )

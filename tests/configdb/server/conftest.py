@@ -13,7 +13,6 @@ from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.access import OpenAccess
 from configdb_sync.configdb.server.app import create_app
 from configdb_sync.configdb.server.call import Limits
-from configdb_sync.configdb.server.opening import SCHEMA
 from configdb_sync.database import Database, keyring
 from configdb_sync.database.urls import with_key_file
 from tests.peers import postgresql
@@ -37,7 +36,6 @@ def _empty(url: str) -> None:
         with database.transaction() as connection:
             names = ", ".join(schema.metadata.tables)
             connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
-            connection.exec_driver_sql(f"UPDATE configdb_schema SET version_num = '{SCHEMA.head}'")
     finally:
         database.close()
 

@@ -9,23 +9,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.app import create_app
-from configdb_sync.configdb.server.opening import SCHEMA
 from configdb_sync.database import Database, commits
 from configdb_sync.errors import StateError
 from tests.peers.postgresql import Cluster
-
-
-def test_head_is_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(SCHEMA.folder))
-    config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA.head]
 
 
 def ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -69,15 +59,6 @@ def test_many_processes_start_at_once_on_an_empty_database(
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, errors
     assert not any(errors)
-
-
-def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
-    database = Database(database_url, what="the database")
-    with database.transaction() as connection:
-        connection.execute(sqlalchemy.text("UPDATE configdb_schema SET version_num = '9999'"))
-    database.close()
-    with pytest.raises(StateError, match="another version"):
-        create_app(database_url)
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:

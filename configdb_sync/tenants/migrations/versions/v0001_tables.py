@@ -1,4 +1,4 @@
-"""The registry: tenants, what they hold, where it was before; the outbox to ConfigDB, leases, audit."""
+"""The registry: tenants, what they hold, where it was before; the outbox to ConfigDB, leases, audit, status page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0001"
+revision = "v0001"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -73,6 +73,7 @@ def upgrade() -> None:
     _holdings()
     _former()
     _work()
+    _page()
 
 
 def _holdings() -> None:
@@ -122,8 +123,6 @@ def _former() -> None:
         sa.Column("tenant", _number(), nullable=False),
         sa.Column("resource", _number(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "resource", name="pk_tenant_former_homes"),
-        _to("tenant_former_homes", "tenant", "tenants"),
-        _to("tenant_former_homes", "resource", "tenant_resources"),
     )
     op.create_index("ix_tenant_former_homes_resource", "tenant_former_homes", ["resource"])
     op.create_table(
@@ -174,3 +173,21 @@ def _work() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_tenant_audit_tenant_number", "tenant_audit", ["tenant", "number"])
+
+
+def _page() -> None:
+    op.create_table(
+        "tenant_status_turns",
+        sa.Column("place", sa.String(64), nullable=False),
+        sa.Column("asked", sa.BigInteger, nullable=False),
+        sa.Column("fresh", sa.Boolean, nullable=False, server_default=sa.true()),
+        sa.PrimaryKeyConstraint("place", name="pk_tenant_status_turns"),
+    )
+    op.create_index("ix_tenant_status_turns_asked", "tenant_status_turns", ["asked"])
+    op.create_table(
+        "tenant_ended_sessions",
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("digest", name="pk_tenant_ended_sessions"),
+    )
+    op.create_index("ix_tenant_ended_sessions_until", "tenant_ended_sessions", ["until"])
