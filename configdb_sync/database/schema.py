@@ -167,6 +167,7 @@ def _upgrade(connection: Connection, schema: Schema, what: str) -> None:
     except CommandError as error:
         raise StateError(
             f"the tables of {what} are of another version: {error}",
-            way_out="use the version of configdb-sync that made them, or a newer one; what a version before 0.1.0 made"
-            " can be read by that version alone",
+            way_out="use the version of configdb-sync that made them, or a newer one; tables from before 0.1.0 can't be"
+            " brought up to date: `configdb-sync dump` with the version that made them, and `load` with this one into a"
+            " new database",
         ) from error
