@@ -23,7 +23,8 @@ from configdb_sync.tenants.page.kept import Kept
 
 @dataclass(frozen=True)
 class Chronicle:
-    """The product's own records. ``levels``: the hierarchy's levels with their templates, as the settings have them."""
+    """The product's own records. ``levels``: the hierarchy's levels with their templates, as the settings have them:
+    for environments that note none."""
 
     database: Database
     past: PastRuns
