@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy
-from sqlalchemy.exc import ArgumentError
-
 from configdb_sync.backup.manifest import CONFIGDB, DATABASE, SECRETS
-from configdb_sync.errors import StateError
+from configdb_sync.database.urls import parsed, servers_of
 from configdb_sync.state import State
 
 
@@ -31,12 +28,9 @@ def places_of(state: State, database: str, configdb_database: str, key_file: Pat
     databases: dict[str, Path] = {}
     elsewhere: dict[str, str] = {}
     for name, text in ((DATABASE, database), (CONFIGDB, configdb_database)):
-        try:
-            url = sqlalchemy.make_url(text)
-        except ArgumentError:
-            raise StateError(f"the address of {name} can't be read", way_out="see `configdb-sync doctor`") from None
+        url = parsed(text, name)
         if url.get_backend_name() == "sqlite" and url.database:
             databases[name] = Path(url.database)
         else:
-            elsewhere[name] = f"{url.get_backend_name()}://{url.host or ''}/{url.database or ''}"
+            elsewhere[name] = f"{url.get_backend_name()}://{servers_of(url)}/{url.database or ''}"
     return Places(databases, {name: state.folder / name for name in SECRETS}, elsewhere, key_file)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from configdb_sync.cli.options import ALL, ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.configdb import clouds, urls
 from configdb_sync.configdb.connect import CATALOG
 from configdb_sync.configdb.model import Limits
-from configdb_sync.errors import ProductError
+from configdb_sync.database.urls import parsed
+from configdb_sync.errors import ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import is_secret_name
 from configdb_sync.nailgun.connect import Trust, trust_in
@@ -107,9 +106,10 @@ def _shown(name: str, value: Any) -> str:
         return ",".join(map(str, value))
     if name.endswith("database"):
         try:
-            return make_url(str(value)).render_as_string(hide_password=True)
-        except ArgumentError:
+            url = parsed(str(value), name)
+        except StateError:
             return "(no database URL)"
+        return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
     return urls.shown(str(value)) if "://" in str(value) else str(value)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.configdb.server import opening as configdb_opening
@@ -95,9 +96,13 @@ def drop_command(session: Session, *, key_id: str) -> None:
             key = next(key for key in keyring.read(path) if key.id == key_id)
             for one in _databases(session):
                 database = stack.enter_context(closing(one.opened(one.url)))
-                # Open until the file is changed: nobody writes with that key meanwhile.
-                connection = stack.enter_context(database.transaction())
-                if not conversion.check_unused(connection, one.schema, key):
+                try:
+                    # Open until the file is changed: nobody writes with that key meanwhile.
+                    connection = stack.enter_context(database.transaction())
+                    is_unused = conversion.check_unused(connection, one.schema, key)
+                except DBAPIError as error:
+                    raise database.unavailable() from error
+                if not is_unused:
                     raise StateError(
                         f"{one.what} holds what is encrypted with key {key_id}",
                         way_out="`configdb-sync keys convert` encrypts it with the first key",

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 import configdb_sync
-from configdb_sync.addresses import Addresses, from_records
+from configdb_sync.addresses import Addresses
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
@@ -213,8 +213,7 @@ class Session:
 
     def addresses(self, client: ConfigDBClient, environment: int) -> Addresses:
         """Return the places of an environment's nodes: by what runs noted in ConfigDB, else by the settings."""
-        found = orders.root_records(client, environment)
-        return Addresses(environment, from_records(found) or self.settings.levels)
+        return orders.addresses_of(client, environment, self.settings.levels)
 
     def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
         """Return a client of the Nailgun that the settings name, None if they name none.

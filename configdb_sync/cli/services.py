@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from configdb_sync.cli.options import Session
 from configdb_sync.cli.output import write_private
 from configdb_sync.cli.service_options import chosen, is_enabled
-from configdb_sync.errors import SettingsError
+from configdb_sync.database.urls import parsed
+from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.exits import Exit
 from configdb_sync.plugin import units
 from configdb_sync.plugin.systemd import ServiceError, Systemd
@@ -178,11 +177,11 @@ def _written(settings: Settings, session: Session, options: Mapping[str, Any]) -
     yield session.state.folder
     for url in (settings.database, settings.configdb_database):
         try:
-            parsed = make_url(url) if url else None
-        except ArgumentError:
+            found = parsed(url, "a database") if url else None
+        except StateError:
             continue  # the service itself says what is wrong with it
-        if parsed is not None and parsed.get_backend_name() == "sqlite" and parsed.database:
-            yield Path(parsed.database).absolute().parent
+        if found is not None and found.get_backend_name() == "sqlite" and found.database:
+            yield Path(found.database).absolute().parent
     if options.get("usage_log"):
         yield Path(options["usage_log"]).absolute().parent
 

@@ -222,7 +222,8 @@ def drop(path: Path, number: str, unused: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[Callable[[Sequence[Key]], None]]:
-    """Yield what replaces a file's keys; one process at a time."""
+    """Yield what replaces a file's keys; one process at a time. A link to the file stays one."""
+    path = path.resolve()
 
     def replace(keys: Sequence[Key]) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")

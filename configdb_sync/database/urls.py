@@ -43,14 +43,17 @@ def parsed(text: str, what: str) -> sqlalchemy.URL:
     try:
         url = sqlalchemy.make_url(text if servers is None else servers["head"] + servers["rest"])
         backend = url.get_backend_name()
+        if backend == "postgresql":
+            named = () if servers is None else [("host", server) for server in servers["servers"].split(",")]
+            url = url.update_query_pairs(named, append=True).set(drivername="postgresql+psycopg")
+            # Here it is that ports of several servers are looked at.
+            url.get_dialect()().create_connect_args(url)
+            return url
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise StateError(
             f"the URL of {what} can't be read",
             way_out="sqlite:////path/file or postgresql://host/name",
         ) from None
-    if backend == "postgresql":
-        named = () if servers is None else [("host", server) for server in servers["servers"].split(",")]
-        return url.update_query_pairs(named, append=True).set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise StateError(f"{what} can't be kept in {backend}", way_out="use sqlite:// or postgresql://")
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -78,8 +81,13 @@ def key_file_of(url: sqlalchemy.URL) -> tuple[sqlalchemy.URL, Path | None]:
 
 def several(url: sqlalchemy.URL) -> bool:
     """Tell whether a URL names several servers."""
-    host = url.query.get("host", url.host or "")
-    return not isinstance(host, str) or "," in host
+    return "," in servers_of(url)
+
+
+def servers_of(url: sqlalchemy.URL) -> str:
+    """Return the server that a URL names, or all of them as libpq takes them."""
+    named = url.query.get("host", url.host or "")
+    return named if isinstance(named, str) else ",".join(named)
 
 
 def connection_parameters(url: sqlalchemy.URL) -> dict[str, Any]:

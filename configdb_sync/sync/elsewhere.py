@@ -6,12 +6,15 @@ one's overrides along.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Iterator, Mapping
 
+from configdb_sync.addresses import Addresses, from_records
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Definition, Environment, ServerKind
+from configdb_sync.errors import NodeError
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.names import RECORDS, LevelPath, records_component
 from configdb_sync.sync.digests import DigestRecord, from_json
@@ -28,9 +31,9 @@ class Elsewhere:
         self._environment = environment
         self._lock = threading.Lock()
 
-    def of_node(self, levels: LevelPath) -> NodeElsewhere:
-        """Return what they keep of the node at these levels; nothing is asked yet."""
-        return NodeElsewhere(self, levels)
+    def of_node(self, levels: LevelPath, facts: Mapping[str, Json]) -> NodeElsewhere:
+        """Return what they keep of the node at these levels, with these facts; nothing is asked yet."""
+        return NodeElsewhere(self, levels, facts)
 
     @functools.cached_property
     def _others(self) -> tuple[_Other, ...]:
@@ -47,11 +50,11 @@ class Elsewhere:
                 found.append(_Other(self._client, environment, records, known))
         return tuple(found)
 
-    def with_node(self, levels: LevelPath) -> Iterator[tuple[_Other, LevelPath]]:
+    def with_node(self, levels: LevelPath, facts: Mapping[str, Json]) -> Iterator[tuple[_Other, LevelPath]]:
         """Yield the environments that have documents of a node, with its place there."""
         with self._lock:
             others = self._others
-            places = [(other, other.place(levels)) for other in others]
+            places = [(other, other.place(levels, facts)) for other in others]
         yield from ((other, place) for other, place in places if place is not None)
 
 
@@ -65,12 +68,29 @@ class _Other:
         self._known = known
         self._level_values: dict[str, tuple[str, ...]] = {}
 
-    def place(self, levels: LevelPath) -> LevelPath | None:
+    @functools.cached_property
+    def _noted(self) -> tuple[Addresses, ...] | None:
+        """Its levels, each for itself, as runs noted them; None if they didn't."""
+        noted = from_records(self._client.values(self._environment.id, (), self._records.id))
+        return None if noted is None else tuple(Addresses(self._environment.id, (level,)) for level in noted)
+
+    def _told(self, levels: LevelPath, facts: Mapping[str, Json]) -> dict[str, str]:
+        """Return the values that its levels have for a node that has these levels elsewhere, as far as facts tell."""
+        if self._noted is None:
+            return dict(levels)
+        found: dict[str, str] = {}
+        for level in self._noted:
+            with contextlib.suppress(NodeError):
+                found |= level.of_facts({**facts, "deployment_id": self._environment.id})
+        return found
+
+    def place(self, levels: LevelPath, facts: Mapping[str, Json]) -> LevelPath | None:
         """Return the place of a node that has these levels elsewhere; None if nothing is stored of it here."""
-        name, node = levels[-1]
-        if self._environment.levels[-1:] != (name,):
+        known, place = self._told(levels, facts), []
+        name = next(iter(self._environment.levels[-1:]), None)
+        node = None if name is None else known.get(name)
+        if name is None or node is None:
             return None
-        known, place = dict(levels), []
         for outer in self._environment.levels[:-1]:
             # A document of the last level is the same whatever values the levels over it have.
             value = known.get(outer) or next(iter(self._values_of(outer)), None)
@@ -100,13 +120,16 @@ class _Other:
 class NodeElsewhere:
     """What the other environments keep of one node. Used by one thread."""
 
-    def __init__(self, elsewhere: Elsewhere, levels: LevelPath) -> None:
+    def __init__(self, elsewhere: Elsewhere, levels: LevelPath, facts: Mapping[str, Json]) -> None:
         self._elsewhere = elsewhere
         self._levels = levels
+        self._facts = facts
 
     @functools.cached_property
     def _kept(self) -> list[tuple[_Other, LevelPath, dict[str, Json]]]:
-        return [(other, place, other.kept(place)) for other, place in self._elsewhere.with_node(self._levels)]
+        return [
+            (other, place, other.kept(place)) for other, place in self._elsewhere.with_node(self._levels, self._facts)
+        ]
 
     def of(self, data_source: str) -> Iterator[tuple[DigestRecord, Document]]:
         """Yield the digests of our record of a document, and its values, of each that has something of ours in it."""

@@ -166,7 +166,7 @@ class Examiner:
         identity = Identity(layout, values, functools.partial(self.who.told, layout))
         records = NodeRecords(own, elsewhere, stored)
         if self.HOLDS_OURS:
-            records = replace(records, others=self.elsewhere.of_node(levels).of)
+            records = replace(records, others=self.elsewhere.of_node(levels, facts.scope).of)
         node = _Node(read, base, identity, records)
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
         self.catalog.want(wanted)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.addresses import Addresses, Seen
+from configdb_sync.addresses import from_records as noted_levels
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
@@ -17,6 +18,7 @@ from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Document, Json, same
 from configdb_sync.names import RECORDS
+from configdb_sync.setting_values import Levels
 
 _ORDERS = "orders"
 
@@ -70,6 +72,11 @@ def root_records(client: ConfigDBClient, environment: int) -> Document:
     found = client.environment(environment)
     records = None if found is None else client.definitions(found).get(RECORDS)
     return {} if records is None else client.values(environment, (), records.id)
+
+
+def addresses_of(client: ConfigDBClient, environment: int, levels: Levels) -> Addresses:
+    """Return the places of an environment's nodes: by what runs noted in ConfigDB, else by the settings' levels."""
+    return Addresses(environment, noted_levels(root_records(client, environment)) or levels)
 
 
 @dataclass

@@ -196,17 +196,18 @@ def test_nothing_to_back_up(product: Product, tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.tgz")) == []
 
 
-def test_what_postgresql_holds_is_said_and_never_its_password(product: Product, tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["db.example.com", "one.example.com:5432,two.example.com:5432"])
+def test_what_postgresql_holds_is_said_and_never_its_password(product: Product, tmp_path: Path, server: str) -> None:
     good(product, "runs")
-    url = "postgresql://lcm:CANARY@db.example.com/configdb"
+    url = f"postgresql://lcm:CANARY@{server}/configdb"
     done = good(product, "backup", tmp_path / "a.tgz", "--configdb-database", url)
-    assert "postgresql://db.example.com/configdb" in done
+    assert f"postgresql://{server}/configdb" in done
     assert "pg_dump" in done
     content = (tmp_path / "a.tgz").read_bytes()
     assert b"CANARY" not in content
     assert "CANARY" not in done
     refused = product("restore", "--replace", tmp_path / "a.tgz", "--database", url)
     assert refused.code == Exit.USAGE
-    assert "postgresql://db.example.com/configdb" in refused.err
+    assert f"postgresql://{server}/configdb" in refused.err
     assert "CANARY" not in refused.err
     assert "pg_restore" in good(product, "restore", "--replace", tmp_path / "a.tgz", "--configdb-database", url)

@@ -66,6 +66,13 @@ def test_no_secret_is_shown(product: Product, monkeypatch: pytest.MonkeyPatch) -
     assert "u:***@127.0.0.1" in result.out
 
 
+def test_a_database_at_a_port_that_is_none_is_one_failure_of_many(product: Product) -> None:
+    result = product("doctor", "--configdb-database", "postgresql://u:CANARY@one:5432,two:543x:1/x")
+    assert result.code == Exit.USAGE
+    assert "CANARY" not in result.out + result.err
+    assert "ok    database" in result.out
+
+
 def test_each_failure_is_said_with_the_way_out_and_the_others_are_tried(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:

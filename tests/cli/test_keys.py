@@ -244,3 +244,19 @@ def test_make_says_what_is_to_be_done_next(tmp_path: Path) -> None:
     assert key.text.decode() not in done.stdout
     again = processes.run(tmp_path / "state", "keys", "make", tmp_path / "keys")
     assert (again.returncode, "File exists" in again.stderr) == (Exit.USAGE, True)
+
+
+def test_a_key_is_not_dropped_while_another_process_keeps_a_database_to_itself(
+    sealed: Product, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = keyring.read(keys)[0]
+    good(sealed, "runs")
+    good(sealed, "keys", "add")
+    good(sealed, "keys", "convert")
+    monkeypatch.setattr("configdb_sync.database.database._BUSY_SECONDS", 0.1)
+    with closing(sqlite3.connect(sealed.state / "configdb-sync.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = sealed("keys", "drop", old.id)
+    assert (refused.code, "can't be used now" in refused.err) == (Exit.USAGE, True)
+    assert len(keyring.read(keys)) == 2
+    good(sealed, "keys", "drop", old.id)

@@ -152,6 +152,16 @@ login: {{auth_url: "http://127.0.0.1:5000", username: lcm, password: CANARY-%s}}
     assert "CANARY" not in kept.read_text() + machine.drop_in(TENANTS)
 
 
+def test_databases_on_several_servers_are_no_folders(machine: Machine) -> None:
+    machine.say(
+        "database: postgresql://lcm@one:5432,two:5432/lcm\n"
+        "configdb_database: postgresql://lcm@one:5432,two:5432/configdb\n"
+        "services: {configdb: {enabled: true}, tenants: {enabled: true}}\n"
+    )
+    assert "configdb: " in run("apply")
+    assert "one" not in machine.drop_in(CONFIGDB) + machine.drop_in(TENANTS)
+
+
 def test_one_that_does_not_start_is_said_so_and_the_other_is_started(machine: Machine) -> None:
     (machine.folder / "broken" / CONFIGDB).touch()
     machine.say("services: {configdb: {enabled: true}, tenants: {enabled: true}}\n")

@@ -33,6 +33,15 @@ def synced(tmp_path_factory: pytest.TempPathFactory) -> Product:
     return product
 
 
+def test_nodes_are_where_their_runs_put_them_whatever_the_settings_say(product: Product, tmp_path: Path) -> None:
+    shutil.copytree(CLOUD, tmp_path / "cloud", symlinks=True)
+    run = ("sync", "--env", 1, "--from", tmp_path / "cloud", "--levels", "cluster=c%{deployment_id},nodes=n-%{uid}")
+    assert product(*run).code == 0
+    page = tmp_path / "status.html"
+    assert product("status", "--html", page).code == 0
+    assert "cluster=c1,nodes=n-2" in page.read_text().replace("/", ",").replace("&#x3D;", "=")
+
+
 def test_before_any_run(product: Product, tmp_path: Path) -> None:
     page = tmp_path / "status.html"
     told = product("status", "--html", page)

@@ -301,7 +301,15 @@ def test_the_urls_own_parameters_have_the_last_word() -> None:
     assert "target_session_attrs" not in urls.connection_parameters(one)
 
 
-@pytest.mark.parametrize("text", ["postgresql://u:secret@a:1:2/n", "mysql://a,b/n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://u:secret@a:1:2/n",
+        "postgresql://u:secret@a:1,b:2x/n",
+        "postgresql://u:secret@/n?host=a:1&host=b:2x",
+        "mysql://a,b/n",
+    ],
+)
 def test_a_url_that_cannot_be_read_shows_no_password(text: str) -> None:
     with pytest.raises((StateError, ConfigDBError)) as caught:
         urls.connection_parameters(urls.parsed(text, "the database"))

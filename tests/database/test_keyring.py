@@ -138,3 +138,16 @@ def test_addresses_are_the_same_for_a_text_under_a_key_alone(path: Path) -> None
 
 def test_no_key_is_shown(path: Path) -> None:
     assert Keyring(path).primary.text.decode() not in repr(Keyring(path).primary)
+
+
+def test_a_link_to_a_key_file_stays_one(tmp_path: Path) -> None:
+    file, link = tmp_path / "there/keys", tmp_path / "keys"
+    file.parent.mkdir()
+    old = keyring.make(file)
+    link.symlink_to(file)
+    new = keyring.add(link)
+    assert link.is_symlink()
+    assert [key.id for key in keyring.read(file)] == [new.id, old.id]
+    keyring.drop(link, old.id, lambda: None)
+    assert link.is_symlink()
+    assert [key.id for key in keyring.read(file)] == [new.id]

@@ -109,6 +109,35 @@ def test_on_a_new_master_the_other_environment_s_digests_tell(product: Product, 
     assert yaml.safe_load(file.read_text())["nova"]["debug"] is False
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("nodes=%{uid}", "nodes=%{fqdn}"),
+        ("nodes=%{fqdn}", "nodes=%{uid}"),
+        ("hosts=%{uid}", "nodes=%{uid}"),
+        ("cluster=c%{deployment_id},nodes=n-%{uid}", "nodes=%{fqdn}"),
+        ("nodes=%{uid}", "cluster=%{deployment_id},nodes=%{uid}"),
+    ],
+)
+def test_the_other_environment_may_keep_its_nodes_by_another_name(
+    product: Product, tmp_path: Path, one: str, other: str
+) -> None:
+    trees = make_trees(tmp_path / "trees", "1")
+    first = ("sync", "--env", 5, "--from", trees, "--levels", one)
+    assert product(*first).code == Exit.OK
+    level = one.rpartition(",")[2].partition("=")[0]
+    where = ("--env", 5, "--level", f"{level}=1", "-r", "globals", "--key", "use_syslog")
+    assert product("override", *where, "--type", "bool", "--value", "false").code == Exit.OK
+    assert product(*first).code == Exit.OK
+    move(trees, 5, 6)
+    before = contents(trees)
+    forget(product)
+    done = product("sync", "--env", 6, "--from", trees, "--levels", other)
+    assert done.code == Exit.PARTIAL, done.out
+    assert "'use_syslog'" in done.out
+    assert contents(trees) == before
+
+
 def test_the_others_are_asked_once_a_run_and_of_nodes_without_records_alone(product: Product, tmp_path: Path) -> None:
     trees = make_trees(tmp_path / "others", "7")
     move(trees, 5, 6, "7")
@@ -128,4 +157,6 @@ def test_the_others_are_asked_once_a_run_and_of_nodes_without_records_alone(prod
         file.write("changed: 1\n")
     assert asked() == []
     forget(product)
-    assert asked() == ["/environments", "/environments/6/hierarchy_levels/nodes"]
+    noted, *others = [path for path in asked() if path != "/environments"]
+    assert noted.startswith("/environments/6/resources/")
+    assert others == ["/environments/6/hierarchy_levels/nodes"]

@@ -85,14 +85,15 @@ def matrix(context: Context, scope: str | None, environment: int, query: Mapping
     found = gathering.stand(chronicle, owned, environment, scope)
     if scope is None and not found.sources and found.matrix.newest is None:
         _there(context, environment)
-    asked = (limit, *(query.get(name, "") for name in ("node", "status", "marker")))
+    addresses = chronicle.addresses(environment, context.client, found.stamp)
+    asked = (addresses.levels, limit, *(query.get(name, "") for name in ("node", "status", "marker")))
 
     def page() -> tuple[list[dict[str, Any]], str | None]:
         rows = gathering.chosen_rows(found.matrix, query.get("node", ""), status)
         names = [row.node for row in rows]
         start = names.index(query["marker"]) + 1 if query.get("marker") in names else 0
         chosen = rows[start : start + limit]
-        return views.node_items(environment, chosen, chronicle), chosen[-1].node if start + limit < len(rows) else None
+        return views.node_items(chosen, addresses), chosen[-1].node if start + limit < len(rows) else None
 
     stamp = (found.stamp, tuple(owned))
     nodes, marker = chronicle.kept(("nodes", environment, scope, asked), stamp, page)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock
+from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.database import Database
+from configdb_sync.errors import ProductError
 from configdb_sync.masking import Masker
-from configdb_sync.names import LevelPath
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
+from configdb_sync.sync.orders import addresses_of
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.outbox import there
@@ -19,7 +23,8 @@ from configdb_sync.tenants.page.kept import Kept
 
 @dataclass(frozen=True)
 class Chronicle:
-    """The product's own records. ``levels``: the hierarchy's levels with their templates, as the settings have them."""
+    """The product's own records. ``levels``: the hierarchy's levels with their templates, as the settings have them:
+    for environments that note none."""
 
     database: Database
     past: PastRuns
@@ -28,9 +33,18 @@ class Chronicle:
     levels: Levels = DEFAULT_LEVELS
     kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
-    def level_of(self, environment: int, node: str, fqdn: str | None) -> LevelPath | None:
-        """Return the level path of a node, None where its template asks for facts that aren't known here."""
-        return Addresses(environment, self.levels).of_node(node, fqdn)
+    def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:
+        """Return where an environment's nodes are in ConfigDB: by what runs noted there, else by the settings.
+
+        So it is too while ConfigDB can't be asked. ``stamp`` changes when a run may have noted something.
+        """
+        if client is not None:
+            with contextlib.suppress(ProductError):
+                found: Addresses = self.kept(
+                    ("levels", environment), stamp, lambda: addresses_of(client(), environment, self.levels)
+                )
+                return found
+        return Addresses(environment, self.levels)
 
 
 def make(database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock) -> Chronicle:

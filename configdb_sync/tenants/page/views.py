@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
 from configdb_sync.names import LevelPath
 from configdb_sync.sync.layers import Leaf, leaf_json
@@ -18,7 +19,6 @@ from configdb_sync.sync.past_runs import PastNode, PastRun
 from configdb_sync.sync.states import State
 from configdb_sync.tenants import views
 from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.page.gathering import Source, Stand, Standing, Step
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Status
@@ -170,14 +170,14 @@ def matrix_view(
     }
 
 
-def node_items(environment: int, rows: Sequence[NodeRow], chronicle: Chronicle) -> list[dict[str, Any]]:
+def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, Any]]:
     """Return nodes as the matrix shows them."""
     words = _Words()
     return [
         {
             "node": row.node,
             "fqdn": row.fqdn,
-            "level": level_item(chronicle.level_of(environment, row.node, row.fqdn)),
+            "level": level_item(addresses.of_node(row.node, row.fqdn)),
             "statuses": words(row.states),
             "run": row.run,
             "run_started_at": _moment(row.time),

@@ -124,4 +124,4 @@ def test_what_is_kept_is_told_until_something_changes(
 )
 def test_the_level_of_a_node(levels: tuple[tuple[str, str], ...], found: object) -> None:
     told = Chronicle(None, None, None, Masker(b"k" * 32), levels)  # type: ignore[arg-type]
-    assert told.level_of(5, "7", "node-7.x") == found
+    assert told.addresses(5, None, None).of_node("7", "node-7.x") == found
