@@ -184,7 +184,8 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 """How each setting is read (``setting_values``)."""
 
 
-_VARIABLES = frozenset(name.upper() for name in READERS) | OTHER_VARIABLES
+_USERS_VARIABLES = frozenset(name.upper() for name in READERS) | {"SETTINGS", "PYTHON"}
+_VARIABLES = _USERS_VARIABLES | OTHER_VARIABLES
 
 
 def read_settings(
@@ -233,7 +234,7 @@ def _variables(environ: Mapping[str, str]) -> Layer:
         if known != name and known not in _VARIABLES:
             raise SettingsError(
                 f"the variable {name[:80]!r} is none of the product's",
-                way_out=_meant(known, _VARIABLES, ENVIRON_PREFIX),
+                way_out=_meant(known, _USERS_VARIABLES, ENVIRON_PREFIX),
             )
     login = {
         name: values.checked("environment", name, value, values.login(name[3:].lower()))
@@ -329,7 +330,7 @@ def _check_once(path: Path, node: yaml.Node | None) -> None:
 
 def _file(path: Path) -> dict[str, Any]:
     try:
-        content = read_closed(path, "the settings file")
+        content = read_closed(path, "the settings file", way_out="name it with --settings or CONFIGDB_SYNC_SETTINGS")
         found = yaml.safe_load(content)
         _check_once(path, yaml.compose(content, Loader=yaml.SafeLoader))
     except yaml.YAMLError as error:

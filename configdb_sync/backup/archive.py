@@ -68,7 +68,9 @@ def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
         # A link, not a rename: it takes no other file's place.
         os.link(temporary, path)
     except OSError as error:
-        raise StateError(f"the backup {path} can't be written: {error.strerror or error}") from None
+        raise StateError(
+            f"the backup {path} can't be written: {error.strerror or error}", way_out="name another file"
+        ) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

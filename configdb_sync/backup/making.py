@@ -29,5 +29,5 @@ def make(path: Path, places: Places, now: datetime) -> Manifest:
             described = Manifest(__version__, now.isoformat(timespec="seconds"), parts, places.elsewhere)
             archive.write(path, described, files)
     except OSError as error:
-        raise StateError(f"the backup {path} can't be written: {error.strerror}") from None
+        raise StateError(f"the backup {path} can't be written: {error.strerror}", way_out="name another file") from None
     return described

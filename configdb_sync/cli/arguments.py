@@ -162,7 +162,9 @@ def _content(path: Path) -> str:
         with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             content = file.read(_LONGEST_VALUE + 1)
     except OSError as error:
-        raise SettingsError(f"{path} can't be read: {error.strerror}") from error
+        raise SettingsError(
+            f"the value file {path} can't be read: {error.strerror}", way_out="name it with --value-file"
+        ) from error
     if len(content) > _LONGEST_VALUE:
         raise SettingsError(f"{path} holds more than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
     try:

@@ -173,7 +173,7 @@ def _keystone(session: Session) -> str | None:
 
 def _configdb(session: Session, environment: int | None) -> str:
     with session.client() as client:
-        found = f"{client.server().value} at {client.base}"
+        found = f"{client.server().value} at {client.base.removesuffix(':')}"
         if session.settings.configdb_insecure:
             found += " (certificate not verified)"
         if environment is None:

@@ -41,7 +41,9 @@ def hiera_backend() -> None:
     metavar="mcollective|DIR",
     help="The nodes themselves, or a folder of node trees.",
 )
-@click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, by id or FQDN (default: all).")
+@click.option(
+    "--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes: ids or FQDNs, with commas (default: all)."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def remove(
@@ -145,13 +147,17 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
 
 def _tell_counts(outcomes: list[Outcome], *, dry_run: bool) -> None:
     done = [outcome for outcome in outcomes if isinstance(outcome, Removal)]
-    others = sum(outcome.other is not None for outcome in done)
+    others = [outcome.other for outcome in done if outcome.other is not None]
     cleaned = sum(bool(outcome.found) for outcome in done)
     parts = [
         f"{'would be removed from' if dry_run else 'removed from'} {cleaned}",
-        f"nothing on {len(done) - others - cleaned}",
+        f"nothing on {len(done) - len(others) - cleaned}",
         f"failed on {len(outcomes) - len(done)}",
-        *([f"{others} of other environments left alone"] if others else []),
+        *(
+            [f"{len(others)} of other environments left alone ({', '.join(map(str, sorted({*others})))})"]
+            if others
+            else []
+        ),
     ]
     click.echo(f"nodes: {', '.join(parts)}")
 

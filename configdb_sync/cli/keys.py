@@ -32,9 +32,12 @@ def make_command(file: Path) -> None:
 
     Keep a copy of it where no backup of the databases is. Without it nobody can read what is encrypted.
     """
-    key = keyring.make(file.absolute())
+    file = file.absolute()
+    key = keyring.make(file)
     click.echo(f"{file} holds key {key.id}. Keep a copy elsewhere: no backup has it, and nothing replaces it.")
-    click.echo("Name it in the settings (key_file), restart the services, then `configdb-sync keys convert`.")
+    click.echo(
+        "Name it in the settings (key_file), then `configdb-sync services apply` and `configdb-sync keys convert`."
+    )
 
 
 @keys.command("add")

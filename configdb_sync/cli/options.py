@@ -81,17 +81,21 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         "--levels", metavar="NAME=TEMPLATE,...", help="Hierarchy levels, outermost first (default: nodes=%{uid})."
     ),
     "data_sources": click.option(
-        "--data-sources", metavar="LIST", help="Data sources that add to the default list; -NAME takes one out."
+        "--data-sources",
+        metavar="LIST",
+        help="Data sources that add to the default list, with commas; -NAME takes one out.",
     ),
     "writable": click.option(
         "--writable",
         metavar="LIST",
-        help="Files on nodes that may be written: absolute paths, at or below each (default: /etc/hiera,"
+        help="Files on nodes that may be written: absolute paths with commas, at or below each (default: /etc/hiera,"
         " /etc/astute.yaml, /etc/fuel/cluster/<env>, and /etc/<role>.yaml where /etc/astute.yaml links to it).",
     ),
     "parallel": click.option("--parallel", metavar="N", help="Nodes worked on at once (default: 4)."),
     "unsafe_share": click.option(
-        "--unsafe-share", metavar="SHARE", help="Share of its keys that a document may lose in one run (default: 0.5)."
+        "--unsafe-share",
+        metavar="SHARE",
+        help="Share of its keys that a document may lose in one run, 0 to 1 (default: 0.5).",
     ),
     "mco_config": click.option(
         "--mco-config", metavar="FILE", help="MCollective's settings (default: /etc/mcollective/client.cfg)."

@@ -41,7 +41,7 @@ def runs(session: Session, *, environment: int | None, limit: int, output: str, 
             if output == "json":
                 show_json({"runs": [run_json(one) for one in found]})
             else:
-                show_lines(runs_lines(found))
+                show_lines(runs_lines(found, environment))
             return
         one = past.find(run, environment)
         nodes, report = past.nodes_of(one.identity), past.report_of(one.identity)

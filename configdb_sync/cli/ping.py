@@ -16,7 +16,7 @@ _WAIT = 5.0
 
 @click.command()
 @settings_options("state", *BUS)
-@click.option("--node", "nodes", multiple=True, metavar="LIST", help="These nodes should answer, by id.")
+@click.option("--node", "nodes", multiple=True, metavar="LIST", help="These nodes should answer: ids, with commas.")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def ping(session: Session, *, nodes: tuple[str, ...], output: str) -> Exit:
     """Show which nodes answer over MCollective. Changes nothing.

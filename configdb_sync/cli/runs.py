@@ -55,7 +55,13 @@ _SHARED = (
         help="The nodes themselves, over MCollective; a folder of node trees: node-<id>/etc/hiera/...;"
         " or what Nailgun would give the nodes.",
     ),
-    click.option("--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes, ids or FQDNs."),
+    click.option(
+        "--node",
+        "nodes",
+        multiple=True,
+        metavar="LIST",
+        help="Only these nodes: ids or FQDNs, with commas (default: all).",
+    ),
     click.option("--accept-node", is_flag=True, help="Take the node's side of what is ambiguous."),
     click.option("--accept-configdb", is_flag=True, help="Take ConfigDB's side of it."),
     click.option("--format", "output", type=click.Choice(FORMS), default="text", show_default=True),

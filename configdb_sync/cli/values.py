@@ -126,7 +126,7 @@ def override_command(
         with session.client(comment=comment) as client:
             place = arguments.place(session, client, env, levels, data_source)
             node = session.addresses(client, env).named_value(copy_from, lambda: session.seen(env))
-            arguments.report(changes.copy_overrides(client, place, node), "overridden")
+            arguments.report(changes.copy_overrides(client, place, node, copy_from), "overridden")
         return
     content = arguments.value(path, value, value_file, type_name)
     if all_nodes:

@@ -10,12 +10,21 @@ from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.faults import ConflictError, PreconditionError
-from configdb_sync.configdb.model import ServerKind
+from configdb_sync.configdb.model import Environment, ServerKind
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
 
 _ATTEMPTS = 60
+
+
+def existing(client: ConfigDBClient, env: int) -> Environment:
+    """Return an environment. Raises ``MissingError`` if ConfigDB doesn't have it."""
+    environment = client.environment(env)
+    if environment is None:
+        where = client.base.removesuffix(":")
+        raise MissingError(f"environment {env} isn't in ConfigDB {where}", way_out="see --env and --configdb")
+    return environment
 
 
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> Place:
@@ -24,9 +33,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
     of the environment's hierarchy; both say what there is.
     """
-    environment = client.environment(env)
-    if environment is None:
-        raise MissingError(f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb")
+    environment = existing(client, env)
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
     if inner is None:
         raise SettingsError(
@@ -125,20 +132,23 @@ def add_overrides(client: ConfigDBClient, place: Place, overrides: dict[str, Jso
     return _edit(client, place, OVERRIDES, lambda document: {**overrides, **document})
 
 
-def copy_overrides(client: ConfigDBClient, place: Place, node: str) -> Change:
-    """Override at ``place``, a node's, what is overridden at the same level of ``node``; the place's own win.
+def copy_overrides(client: ConfigDBClient, place: Place, *nodes: str) -> Change:
+    """Override at ``place``, a node's, what is overridden at the same level of a node; the place's own win.
 
+    ``nodes``: values that the level may have for it, the likeliest first. The first one with overrides counts: they may
+    have been made when the level's template was another.
     Raises ``SettingsError`` if the place is no node's or the other node has no overrides there.
     """
     if not place.innermost or not place.levels:
         raise SettingsError("overrides are copied from node to node", way_out="name the node with --level nodes=ID")
-    other = replace(place, levels=(*place.levels[:-1], (place.levels[-1][0], node)))
-    found = read(client, other, OVERRIDES)
-    if not found:
-        raise SettingsError(
-            f"{place.data_source} has no overrides at {other.level_text}", way_out="see `configdb-sync get --overrides`"
-        )
-    return add_overrides(client, place, found)
+    others = [replace(place, levels=(*place.levels[:-1], (place.levels[-1][0], node))) for node in dict.fromkeys(nodes)]
+    for other in others:
+        if found := read(client, other, OVERRIDES):
+            return add_overrides(client, place, found)
+    raise SettingsError(
+        f"{place.data_source} has no overrides at {' or '.join(other.level_text for other in others)}",
+        way_out=f"`configdb-sync overrides --env {place.env}` lists them",
+    )
 
 
 def _emptied(document: dict[str, Json]) -> dict[str, Json]:

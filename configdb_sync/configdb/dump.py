@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
+from configdb_sync.configdb.changes import existing
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
 from configdb_sync.configdb.model import Component, Environment, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, MissingError, SettingsError
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, same
 from configdb_sync.names import LevelPath
 
@@ -52,7 +53,7 @@ class Source:
         too many.
         """
         self._client = client
-        self._environment = _existing(client, env)
+        self._environment = existing(client, env)
         self._definitions = client.definitions(self._environment)
         listed = _listed(client, self._environment)
         if listed is None and not places:
@@ -190,13 +191,6 @@ def renumbered(outline: Outline, env: int) -> Outline:
         for name, data_sources in outline.components.items()
     }
     return Outline(env, outline.levels, components)
-
-
-def _existing(client: ConfigDBClient, env: int) -> Environment:
-    environment = client.environment(env)
-    if environment is None:
-        raise MissingError(f"environment {env} isn't in ConfigDB {client.base}", way_out="see --env and --configdb")
-    return environment
 
 
 def _listed(client: ConfigDBClient, environment: Environment) -> dict[str, tuple[str, ...]] | None:

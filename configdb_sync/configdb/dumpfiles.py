@@ -33,7 +33,9 @@ class Writer:
                 raise SettingsError(f"{folder} isn't empty", way_out="name a new folder")
             folder.chmod(0o700)
         except OSError as error:
-            raise SettingsError(f"the folder {folder} can't be used: {error.strerror}") from error
+            raise SettingsError(
+                f"the folder {folder} can't be used: {error.strerror}", way_out="name another folder"
+            ) from error
         self._folder = folder
         self._keyring = keyring
 

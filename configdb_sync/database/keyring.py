@@ -169,7 +169,9 @@ def read(path: Path) -> tuple[Key, ...]:
         try:
             keys.append(key_of(line.strip()))
         except ValueError:
-            raise SettingsError(f"the key file {path} has no key at line {number}") from None
+            raise SettingsError(
+                f"the key file {path} has no key at line {number}", way_out="bring back your copy of the file"
+            ) from None
     if not keys:
         raise SettingsError(f"the key file {path} holds no key", way_out="`configdb-sync keys make` makes one")
     return tuple(keys)
@@ -187,9 +189,8 @@ def make(path: Path) -> Key:
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise SettingsError(
-            f"the key file {path} can't be made: {error.strerror}", way_out="`keys add` adds a key to one"
-        ) from None
+        way_out = "`keys add` adds a key to one" if path.exists() else "name a file in a folder that is there"
+        raise SettingsError(f"the key file {path} can't be made: {error.strerror}", way_out=way_out) from None
     with os.fdopen(handle, "wb") as file:
         file.write(key.text + b"\n")
         file.flush()

@@ -10,10 +10,14 @@ from configdb_sync.sync.past_runs import PastNode, PastRun
 from configdb_sync.sync.wording import count, one_line
 
 
-def runs_lines(runs: Sequence[PastRun]) -> Iterator[str]:
-    """Yield a line for each run, newest first."""
+def runs_lines(runs: Sequence[PastRun], environment: int | None) -> Iterator[str]:
+    """Yield a line for each run, newest first: of an environment, or of all if it is None."""
     if not runs:
-        yield "No run is remembered yet."
+        yield (
+            "No run is remembered yet."
+            if environment is None
+            else f"No run of environment {environment} is remembered."
+        )
     for run in runs:
         yield (
             f"{run.identity[:12]}  {_time(run)}  env {run.environment}  {_kind(run):<9}  {run.outcome:<11}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from configdb_sync.configdb.changes import existing
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.errors import MissingError, SettingsError
+from configdb_sync.errors import SettingsError
 from configdb_sync.names import RECORDS, records_component
 
 
@@ -25,11 +26,7 @@ def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) 
     Raises ``MissingError`` if the environment isn't in ConfigDB, ``SettingsError`` for one that other environments
     share: in a component of one tenant and environment it would be gone from the others.
     """
-    found = client.environment(environment)
-    if found is None:
-        raise MissingError(
-            f"environment {environment} isn't in ConfigDB {client.base}", way_out="see --env, --configdb"
-        )
+    found = existing(client, environment)
     users: dict[int, list[int]] = {}
     for other in client.environments():
         for number in other.components:

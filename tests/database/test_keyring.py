@@ -63,13 +63,21 @@ def test_a_new_file_is_its_owners_alone_and_takes_no_other_ones_place(path: Path
     assert path.read_bytes() == before
 
 
+def test_a_file_in_a_folder_that_is_not_there_is_not_said_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="folder that is there") as caught:
+        keyring.make(tmp_path / "none" / "keys")
+    assert "keys add" not in str(caught.value)
+
+
 def test_a_file_that_is_open_to_others_is_refused(path: Path) -> None:
     path.chmod(0o640)
     with pytest.raises(SettingsError, match="open to others"):
         Keyring(path)
 
 
-@pytest.mark.parametrize(("content", "words"), [("", "no key"), ("# none\n", "no key"), ("SECRET-LINE\n", "line 1")])
+@pytest.mark.parametrize(
+    ("content", "words"), [("", "no key"), ("# none\n", "no key"), ("SECRET-LINE\n", "line 1.*your copy")]
+)
 def test_a_file_without_keys_is_refused_and_not_shown(path: Path, content: str, words: str) -> None:
     path.write_text(content)
     with pytest.raises(SettingsError, match=words) as caught:

@@ -195,7 +195,7 @@ def test_a_first_run_without_configdb_is_an_error(ruby: Driver, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = make(ruby, tmp_path, f"http://127.0.0.1:{port}").asked(levels=LEVELS)
-    assert (found["error"], found["text"]) == ("AwayError", "ConfigDB can't be asked: ECONNREFUSED")
+    assert (found["error"], found["text"]) == ("AwayError", f"ConfigDB can't be asked: ECONNREFUSED (127.0.0.1:{port})")
 
 
 def test_an_environment_that_configdb_does_not_have_is_named(server: Server, ruby: Driver, tmp_path: Path) -> None:

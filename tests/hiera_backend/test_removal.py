@@ -87,7 +87,7 @@ def test_other_environments_are_left_alone(node: FuelNode, product: Product) -> 
     done = product(*wrong)
     assert (done.code, done.out) == (
         0,
-        "nodes: removed from 0, nothing on 0, failed on 0, 1 of other environments left alone\n",
+        "nodes: removed from 0, nothing on 0, failed on 0, 1 of other environments left alone (5)\n",
     )
     named = product(*wrong, "--node", "1")
     assert (named.code, named.out.splitlines()[0]) == (

@@ -164,6 +164,19 @@ def test_orphans_are_the_overrides_of_nodes_that_are_gone(story: Story) -> None:
     assert "use_syslog: false" in story.globals("7")
 
 
+def test_overrides_at_the_places_of_other_levels_are_taken_over_as_the_plan_says(product: Product, trees: Path) -> None:
+    by_id = Story(product, trees, "nodes=%{uid}")
+    by_id.sync()
+    by_id("override", *KEY, *by_id.level("2"), *FALSE)
+    by_id("del", "--env", 5, "-r", "records", "--key", "levels")
+    story = Story(product, trees, "nodes=%{fqdn}")
+    assert "--copy-from 2)" in story("plan", "--env", 5, "--from", trees, "--levels", story.levels).out
+    story.sync()
+    story("override", "--env", 5, "-r", "globals", *story.level("2"), "--copy-from", "2")
+    story.sync()
+    assert "use_syslog: false" in story.globals("2")
+
+
 def test_an_override_without_effect_is_told_with_its_place(story: Story) -> None:
     story("override", *KEY, *story.level("2"), "--type", "bool", "--value", "true")
     found = [one for node in story.plan()["nodes"] for one in node["without_effect"]]

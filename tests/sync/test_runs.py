@@ -304,7 +304,7 @@ class TestPastRuns:
             ("OK", "main", 1),
             ("OK", None, 6),
         ]
-        assert product("runs", "--env", 6).out == "No run is remembered yet.\n"
+        assert product("runs", "--env", 6).out == "No run of environment 6 is remembered.\n"
         assert len(product("runs").out.splitlines()) == 3
         main = listed[1]["identity"]
         shown = product("runs", main[:14])

@@ -34,7 +34,8 @@ module ConfigdbHiera
     rescue OpenSSL::SSL::SSLError => error
       raise AwayError, "#{what} can't be trusted or speaks no TLS: #{printable(error.message)}"
     rescue *FAULTS => error
-      raise AwayError, "#{what} can't be asked: #{error.class.name.split('::').last}"
+      where = parts ? " (#{parts.host}:#{parts.port})" : ''
+      raise AwayError, "#{what} can't be asked: #{error.class.name.split('::').last}#{where}"
     end
 
     private
