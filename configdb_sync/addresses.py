@@ -167,7 +167,7 @@ class Addresses:
         if len(found) == 1:
             return found[0]
         if not nodes:
-            alone = text if direct else self.value_of(text, None) if text.isdigit() else None
+            alone = text if direct else self.value_of(text, None) if text.isascii() and text.isdigit() else None
             if alone is not None:
                 return alone
         if found:

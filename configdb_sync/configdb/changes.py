@@ -203,9 +203,11 @@ def _edit(
 def parse_levels(texts: Sequence[str]) -> LevelPath:
     """Return the level path of ``nodes=46`` texts, each of which may list several, separated by commas.
 
-    Raises ``SettingsError`` for a text without ``=``, and for a level named twice.
+    Raises ``SettingsError`` for a text without ``=``, and for a level named twice; ``UnicodeEncodeError`` for what is
+    no text, as any call to a server would.
     """
     found: dict[str, str] = {}
+    "".join(texts).encode()
     for item in (item.strip() for text in texts for item in text.split(",")):
         name, equals, value = item.partition("=")
         if not equals or not name or not value:

@@ -91,4 +91,4 @@ def test_no_secret_is_shown(
 def test_no_settings_of_mcollective(product: Product, tmp_path: Path) -> None:
     found = product("ping", "--mco-config", tmp_path / "none.cfg")
     assert found.code == Exit.USAGE
-    assert "none.cfg can't be read" in found.err
+    assert "none.cfg, which is no file" in found.err
