@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.peers import postgresql
 from tests.support import fixtures, skips
@@ -38,6 +40,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+class Rooms(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives a file's tests to one worker, and all of the plugin's to one, which builds its package once for them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "tests/plugin" if file.startswith("tests/plugin/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
+    return Rooms(config, log)
 
 
 @pytest.fixture
