@@ -146,6 +146,7 @@ def test_every_variable_of_the_project_is_known() -> None:
     root = Path(__file__).resolve().parents[1]
     folders = ("configdb_sync", "deployment_scripts", "docs", "script", "services", "tests", "benchmarks", ".ci")
     files = [path for folder in folders for path in (root / folder).rglob("*") if path.is_file()]
+    files = [path for path in files if path.parent.name != "__pycache__"]
     files += [path for path in root.iterdir() if path.is_file()]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in files if path != Path(__file__)]
     used = {name for text in texts for name in re.findall(r"CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
