@@ -51,9 +51,12 @@ class Product:
     fault: Fault | None = None
     plain: bool = False
     """Whether the server hides that it is ours, so that it is taken for tuning-box."""
+    remote: bool = False
+    """Whether the command at work asks a server of its own: tuning-box refuses writers that come together."""
 
     def __call__(self, *arguments: object, stdin: str = "") -> Result:
         """Run a command; ``--state`` is added."""
+        self.remote = "--configdb" in arguments
         out, err = io.StringIO(), io.StringIO()
         code: Any = None
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _stdin(stdin):
@@ -112,13 +115,13 @@ def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
         return _Watched(embedded(database_url, workers), product)
 
     patch.setattr(connect, "_embedded", watched)
-    # What waits between two attempts is proven where it is decided; here nobody is waited for.
-    patch.setattr(calls, "Surroundings", functools.partial(calls.Surroundings, sleep=_hardly))
+
+    def rest(seconds: float) -> None:
+        # What waits between two attempts is proven where it is decided; only a real server needs the time.
+        time.sleep(seconds if product.remote else min(seconds, 0.01))
+
+    patch.setattr(calls, "Surroundings", functools.partial(calls.Surroundings, sleep=rest))
     return product
-
-
-def _hardly(seconds: float) -> None:
-    time.sleep(min(seconds, 0.01))
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
