@@ -34,7 +34,7 @@ from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME
 from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
-from configdb_sync.sync import orders
+from configdb_sync.sync import standing_overrides
 from configdb_sync.sync.records import names_seen, open_records
 from configdb_sync.sync.versions import VersionStore
 
@@ -217,7 +217,7 @@ class Session:
 
     def addresses(self, client: ConfigDBClient, environment: int) -> Addresses:
         """Return the places of an environment's nodes: by what runs noted in ConfigDB, else by the settings."""
-        return orders.addresses_of(client, environment, self.settings.levels)
+        return standing_overrides.addresses_of(client, environment, self.settings.levels)
 
     def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
         """Return a client of the Nailgun that the settings name, None if they name none.

@@ -21,18 +21,16 @@ from configdb_sync.cli.watchdog import Watchdog
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
-from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
+from configdb_sync.sync.deployment import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.journal import About
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.pace import STAGE_LIMIT, Pace
+from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
 from configdb_sync.sync.past_runs import Alive
 from configdb_sync.sync.records import open_records
 from configdb_sync.sync.render import FORMS, form_of
-from configdb_sync.sync.report import Report, exit_of_plan
-from configdb_sync.sync.run import Run
-from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
-from configdb_sync.sync.tally import Tally
+from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
+from configdb_sync.sync.run import Run, RunSession
+from configdb_sync.sync.run_options import RunOptions
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.registry import Registry
@@ -169,9 +167,9 @@ def sync(
     if deployment is not None:
         deployment.read(settings.failure_policy)
     _check_report(report)
-    pace = Pace(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
-    tally = Tally(session.run, asked["environment"], clock, None if stage is None else stage.value)
-    begun: list[Conduct] = []
+    pace = Deadline(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
+    tally = RunProgress(session.run, asked["environment"], clock, None if stage is None else stage.value)
+    begun: list[RunSession] = []
     knowing: list[NodeStatuses] = [WithoutNailgun()]
 
     def tell(found: Report) -> Exit:
@@ -205,7 +203,7 @@ def sync(
             os.getpid(),
             stage=None if stage is None else stage.value,
         )
-        conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
+        conduct = RunSession(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
         begun.append(conduct)
         found = conduct.sync()
     if stage is Stage.PRE or (stage is not None and settings.page_url is not None):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from configdb_sync.jsonvalues import Document, Json, canonical, value_digest
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Path, Slot, equal, key_value, leaves_of_ours, overlaid
 from configdb_sync.sync.records import Record
+from configdb_sync.sync.three_way_merge import ABSENT, HiddenKey, Path, Slot, equal, key_value, leaves_of_ours, overlaid
 
 FROM_NAILGUN: Json = {"nailgun": True}
 """What stands for a document that only Nailgun's data was uploaded of: nothing of ours is in the node's file (U21)."""

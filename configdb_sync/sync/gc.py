@@ -20,10 +20,10 @@ from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, place_of
 from configdb_sync.nodes.names import natural_key
-from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.digests import from_json
-from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.records import Record, forget_documents, names_seen, remembered
+from configdb_sync.sync.remote_environment import RemoteEnvironment
+from configdb_sync.sync.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ class Collector:
         self._database = database
         self._options = options
         self._addresses = options.addresses
-        self._catalog = Catalog(client, options)
+        self._catalog = RemoteEnvironment(client, options)
 
     def find(self, present: Present) -> Leftovers:
         """Return what is left of nodes that aren't present; nothing is changed.
 
         Raises ``SettingsError`` if it can't be told where a node that is there is in ConfigDB,
-        ``EnvironmentMismatchError`` as ``Catalog.look``.
+        ``EnvironmentMismatchError`` as ``RemoteEnvironment.look``.
         """
         name, template = self._options.levels[-1]
         if not self._addresses.by_name:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from configdb_sync.sync.digests import to_json
-from configdb_sync.sync.prepare import BLANK
+from configdb_sync.sync.node_work import BLANK
 from configdb_sync.sync.records import Record, Records
-from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.remote_node import RemoteNode
 
 
 class NodeMemory:
@@ -23,7 +23,7 @@ class NodeMemory:
         records: Records,
         node: str,
         known: Mapping[str, Record],
-        stored: StoredNode | None,
+        stored: RemoteNode | None,
         worked_on: Collection[str],
         *,
         outdated: Collection[str] = (),

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.hiera import Kept
 from configdb_sync.jsonvalues import Json
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, SEALED, next_number
+from configdb_sync.sync.three_way_merge import ABSENT, HiddenKey, Slot
 
 SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="v0001", table="sync_schema", sealed=SEALED)
 

@@ -14,8 +14,8 @@ from configdb_sync.database import Database
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.sync.journal import DIED
 from configdb_sync.sync.past_runs import PastRuns
+from configdb_sync.sync.render.wording import one_line
 from configdb_sync.sync.tables import OPEN_PROBLEMS
-from configdb_sync.sync.wording import one_line
 
 _RECORDS = sa.table("records", sa.column("environment"), sa.column("node"), sa.column("data_source"))
 _SHOWN = 3

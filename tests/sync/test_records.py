@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.hiera import Kept
-from configdb_sync.sync.merge import ABSENT, HiddenKey
 from configdb_sync.sync.records import Record, Records, decode, encode, names_seen, open_records
+from configdb_sync.sync.three_way_merge import ABSENT, HiddenKey
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4))
 slots = st.one_of(st.just(ABSENT), leaf, st.lists(leaf, max_size=2), st.dictionaries(st.text(), leaf, max_size=2))

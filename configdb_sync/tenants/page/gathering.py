@@ -15,7 +15,7 @@ from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Version
 from configdb_sync.names import LevelPath
-from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.histories import histories
 from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix, stamp_of
 from configdb_sync.sync.past_runs import PastRun
@@ -75,7 +75,7 @@ class Step:
     ``more``: changes that are left out."""
 
     version: Version
-    changes: tuple[Change, ...] | None
+    changes: tuple[LeafChange, ...] | None
     more: int = 0
 
 
@@ -180,7 +180,7 @@ def steps(
     found = []
     for place, version in enumerate(chosen[:limit]):
         if place + 1 < len(chosen):
-            told: tuple[Change, ...] | None = changes(contents[place + 1], contents[place], chronicle.masker)
+            told: tuple[LeafChange, ...] | None = changes(contents[place + 1], contents[place], chronicle.masker)
         else:
             told = changes({}, contents[place], chronicle.masker) if version.number == 1 else None
         cut = told if told is None else told[:MOST_CHANGES]

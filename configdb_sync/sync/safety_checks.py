@@ -1,4 +1,4 @@
-"""Why one document's change is held back: it is too large, or nothing tells whose value is the newer one. Pure."""
+"""Errors of changes that are held back: too large, or it is unknown whose value is the newer one. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from configdb_sync.errors import AmbiguousError, UnsafeError
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.sync.decide import Decision
-from configdb_sync.sync.merge import ABSENT
+from configdb_sync.sync.node_work import ExaminedDocument
 from configdb_sync.sync.plan import DocumentChange
 from configdb_sync.sync.safety import UnsafeChange, lost_keys
-from configdb_sync.sync.work import Subject
+from configdb_sync.sync.three_way_merge import ABSENT
 
 
 def unsafe_change(
@@ -56,7 +56,7 @@ def withheld(unsafe: UnsafeChange) -> UnsafeError:
     )
 
 
-def ambiguous(subject: Subject, key: str, node: str) -> AmbiguousError:
+def ambiguous(subject: ExaminedDocument, key: str, node: str) -> AmbiguousError:
     """Return the error of a key of which nothing tells whose value is the newer one."""
     return AmbiguousError(
         f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",

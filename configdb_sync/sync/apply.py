@@ -1,8 +1,11 @@
-"""Carries out what was decided for one node: upload, check ConfigDB's answer, remember, write, confirm."""
+"""Carries out what was decided for one node: upload, verify ConfigDB's answer, record, write, confirm.
+
+A file is written only if ConfigDB's effective data is what the decision predicted (U10, U20).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
@@ -11,23 +14,19 @@ from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps
 from configdb_sync.names import LevelPath
 from configdb_sync.nodes.model import Nodes
-from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.decide import Write
-from configdb_sync.sync.folder_moves import move_override
-from configdb_sync.sync.folders import Move
-from configdb_sync.sync.health import Health
+from configdb_sync.sync.decide import Decision, Write
+from configdb_sync.sync.fingerprint import UnchangedNode
+from configdb_sync.sync.folder_documents import OverrideMove, move_override
+from configdb_sync.sync.limits import CircuitBreaker, Deadline
 from configdb_sync.sync.memory import NodeMemory
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.pace import Pace
-from configdb_sync.sync.prepare import Prepared, body, prepare
-from configdb_sync.sync.quiet import Quiet
+from configdb_sync.sync.node_work import DocumentWork, NodeWork, Prepared, body, prepare
 from configdb_sync.sync.records import Record, Records
+from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.report import NodeReport
-from configdb_sync.sync.verifying import check_effective
-from configdb_sync.sync.work import DocumentWork, NodeWork
+from configdb_sync.sync.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,17 @@ class Executor:
     """Carries out nodes' work for one run."""
 
     client: ConfigDBClient
-    catalog: Catalog
+    catalog: RemoteEnvironment
     nodes: Nodes
     records: Records
-    health: Health
+    health: CircuitBreaker
     options: RunOptions
-    pace: Pace
+    pace: Deadline
 
     def carry_out(self, work: NodeWork) -> NodeReport:
         """Do all of a node's work that can be done; what failed is in the report.
 
-        Raises what concerns the whole run (``Health``).
+        Raises what concerns the whole run (``CircuitBreaker``).
         """
         task = NodeTask(self, work)
         task.upload()
@@ -65,7 +64,7 @@ class NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
-    moved: list[Move] = field(default_factory=list)
+    moved: list[OverrideMove] = field(default_factory=list)
     carried: int = 0
     etags: Mapping[int, Etags] | None = None
 
@@ -114,7 +113,7 @@ class NodeTask:
                 with _Guard(self, document, "override"):
                     self._override(document)
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: OverrideMove) -> None:
         """Move an override; where that fails nothing is done with the file that it is for."""
         try:
             with self.run.pace.step("move"):
@@ -248,7 +247,7 @@ class NodeTask:
             moved=tuple(self.moved),
         )
 
-    def _quiet(self) -> Quiet | None:
+    def _quiet(self) -> UnchangedNode | None:
         """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
         plan, stored = self.work.plan, self.work.stored
         if self.work.files is None or stored is None:
@@ -259,7 +258,9 @@ class NodeTask:
         names = (*plan.unchanged, *(change.data_source for change in plan.changes))
         if state is None:
             return None
-        return Quiet(state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources)
+        return UnchangedNode(
+            state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources
+        )
 
 
 class _Guard:
@@ -281,3 +282,33 @@ class _Guard:
             self._task.failed(self._document, error, self._phase)
             return True
         return False
+
+
+def check_effective(
+    client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None, aside: Collection[str] = ()
+) -> None:
+    """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
+
+    ``known`` are the document's digests where the server gives them; it is asked for the whole document if they differ.
+    ``aside`` are keys that the decision says nothing of.
+    """
+    if known is not None and known.effective == decision.effective_digest:
+        return
+    found = client.effective(place.env, place.levels, place.definition)
+    if document_digest(_without(found, aside)) != document_digest(_without(decision.effective, aside)):
+        raise UnexpectedAnswerError(
+            "ConfigDB's effective data is not what its values and overrides give:"
+            f" {_differing(decision.effective, found)}",
+            way_out="if someone changed an override just now, run again; the file was left alone",
+        )
+
+
+def _without(document: Document, aside: Collection[str]) -> dict[str, Json]:
+    return {key: value for key, value in document.items() if key not in aside}
+
+
+def _differing(foreseen: Document, found: Document) -> str:
+    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
+    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"

@@ -11,7 +11,7 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.hiera.declared import check_entries
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.stage import Stage
+from configdb_sync.sync.deployment import Stage
 
 
 @dataclass(frozen=True)
