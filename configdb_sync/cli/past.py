@@ -15,7 +15,7 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.sync.approvals import LASTS_RUNS, Approvals
 from configdb_sync.sync.past_runs import Alive, PastRuns
 from configdb_sync.sync.records import open_records
-from configdb_sync.sync.render import FORMS
+from configdb_sync.sync.render.forms import FORMS
 from configdb_sync.sync.render.json_values import run_json
 from configdb_sync.sync.render.text import run_lines, runs_lines
 from configdb_sync.sync.render.wording import count

@@ -22,15 +22,15 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.deployment import NodeStatuses, Stage, WithoutNailgun
+from configdb_sync.sync.deployment import NodeStatuses, WithoutNailgun
 from configdb_sync.sync.journal import About
 from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
 from configdb_sync.sync.past_runs import Alive
 from configdb_sync.sync.records import open_records
-from configdb_sync.sync.render import FORMS, form_of
+from configdb_sync.sync.render.forms import FORMS, form_of
 from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
 from configdb_sync.sync.run import Run, RunSession
-from configdb_sync.sync.run_options import RunOptions
+from configdb_sync.sync.run_options import RunOptions, Stage
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.registry import Registry

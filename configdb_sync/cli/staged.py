@@ -20,13 +20,13 @@ from configdb_sync.sync.deployment import (
     FailureKind,
     NodeStatuses,
     Policy,
-    Stage,
     deployment_result,
     deployment_result_of_error,
     error_lines,
     stage_lines,
 )
 from configdb_sync.sync.report import Report
+from configdb_sync.sync.run_options import Stage
 
 stage_option = click.option(
     "--stage",

@@ -14,17 +14,10 @@ from configdb_sync.errors import AccessError, ConfigDBError, ProductError, Unava
 from configdb_sync.exits import Exit
 from configdb_sync.sync.render.wording import count, one_line, some
 from configdb_sync.sync.report import Report
+from configdb_sync.sync.run_options import Stage
 
 READY = "ready"
 """Nailgun's status of a node that is deployed."""
-
-
-class Stage(Enum):
-    """The plugin's three tasks: before the deployment, in it, after it."""
-
-    PRE = "pre"
-    MAIN = "main"
-    POST = "post"
 
 
 class FailureKind(Enum):

@@ -19,7 +19,6 @@ from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.model import NodeLeftOut, NodeRead
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.deployment import Stage
 from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.elsewhere import Elsewhere
 from configdb_sync.sync.fingerprint import decode, files_digest
@@ -33,7 +32,7 @@ from configdb_sync.sync.recall import NodeRecords, changed_by_others
 from configdb_sync.sync.records import Records
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.remote_node import RemoteNode, RemoteNodeWithFolders
-from configdb_sync.sync.run_options import RunOptions
+from configdb_sync.sync.run_options import RunOptions, Stage
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.safety_checks import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.standing_overrides import standing_values

@@ -35,7 +35,7 @@ from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
 from configdb_sync.sync.records import Records, names_seen
 from configdb_sync.sync.remote_environment import RemoteEnvironment
-from configdb_sync.sync.render import kept
+from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress
 from configdb_sync.sync.run_options import RunOptions
 from configdb_sync.sync.safety import UnsafeChange, unsafe_digest

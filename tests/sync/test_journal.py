@@ -18,7 +18,7 @@ from configdb_sync.sync.lease import Lease
 from configdb_sync.sync.past_runs import AT_WORK, Alive, PastRuns
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.records import Record, Records
-from configdb_sync.sync.render import kept
+from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.states import State, source_states
 from tests.sync.conftest import StillClock

@@ -12,7 +12,6 @@ from configdb_sync.sync.deployment import (
     DEFAULT_POLICY,
     DeploymentResult,
     FailureKind,
-    Stage,
     deployment_result,
     deployment_result_of_error,
     error_lines,
@@ -20,6 +19,7 @@ from configdb_sync.sync.deployment import (
 )
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.report import NodeReport, Report
+from configdb_sync.sync.run_options import Stage
 from configdb_sync.sync.safety import UnsafeChange
 
 BROKEN = errors.DocumentError("broken")
