@@ -75,9 +75,9 @@ def serve(
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds
-    from configdb_sync.configdb.server import keystone, service
-    from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
-    from configdb_sync.configdb.server.call import Limits
+    from configdb_sync.configdb_server import keystone, service
+    from configdb_sync.configdb_server.access import Access, OpenAccess, TokenAccess
+    from configdb_sync.configdb_server.call import Limits
 
     sign_log_lines(service_id(session.run))
     access: Access | keystone.Guard = OpenAccess()
