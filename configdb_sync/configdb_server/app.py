@@ -11,21 +11,12 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from configdb_sync.configdb_server import (
-    components,
-    definitions,
-    documents,
-    environments,
-    etags,
-    history,
-    overrides,
-)
+from configdb_sync.configdb_server import components, documents, environments, overrides
 from configdb_sync.configdb_server.access import Access, OpenAccess
-from configdb_sync.configdb_server.answers import PRODUCT, PRODUCT_HEADER, refused
-from configdb_sync.configdb_server.call import Call, Limits
-from configdb_sync.configdb_server.opening import open_configdb
-from configdb_sync.configdb_server.paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
+from configdb_sync.configdb_server.document_paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
+from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Call, Limits, refused
 from configdb_sync.configdb_server.refusals import RefusalError, refuse
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.database import Database
 from configdb_sync.database.keyring import KeysError
 
@@ -66,16 +57,16 @@ _TABLE: dict[str, dict[str, Handler]] = {
         "DELETE": components.delete_component,
     },
     "/components/<number:component>/empty": {"DELETE": components.delete_empty_component},
-    "/resource_definitions": {"GET": definitions.list_definitions, "POST": definitions.create_definition},
+    "/resource_definitions": {"GET": components.list_definitions, "POST": components.create_definition},
     "/resource_definitions/<number:definition>": {
-        "GET": definitions.show_definition,
-        "PATCH": definitions.change_definition,
-        "PUT": definitions.change_definition,
-        "DELETE": definitions.delete_definition,
+        "GET": components.show_definition,
+        "PATCH": components.change_definition,
+        "PUT": components.change_definition,
+        "DELETE": components.delete_definition,
     },
     "/resource_definitions/<number:definition>/keys/<any(set,delete,get):operation>": {
-        "PATCH": definitions.definition_keys,
-        "PUT": definitions.definition_keys,
+        "PATCH": components.definition_keys,
+        "PUT": components.definition_keys,
     },
     "/environments": {"GET": environments.list_environments, "POST": environments.create_environment},
     "/environments/<number:environment>": {
@@ -95,8 +86,8 @@ _TABLE: dict[str, dict[str, Handler]] = {
 _DOCUMENT: dict[str, dict[str, Handler]] = {
     "document": {"GET": documents.get_document, "PUT": documents.put_document},
     "keys": {"PATCH": documents.change_keys, "PUT": documents.change_keys},
-    "history": {"GET": history.show_history},
-    "revert": {"POST": history.revert},
+    "history": {"GET": documents.show_history},
+    "revert": {"POST": documents.revert},
 }
 
 
@@ -170,7 +161,7 @@ def _below(environment: int, rest: str) -> tuple[dict[str, Handler], dict[str, A
     if isinstance(found, DocumentPath):
         return _DOCUMENT[found.action], {"environment": environment, "path": found}
     if isinstance(found, EtagsPath):
-        return {"GET": etags.show_etags}, {"environment": environment, "levels": found.levels}
+        return {"GET": documents.show_etags}, {"environment": environment, "levels": found.levels}
     if isinstance(found, OverridesPath):
         return {"GET": overrides.show_overrides}, {"environment": environment}
     raise refuse(404, "there is nothing at this URL")

@@ -8,13 +8,21 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from werkzeug.wrappers import Response
 
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.answers import json_answer, no_content
-from configdb_sync.configdb_server.call import Call
 from configdb_sync.configdb_server.contents import sweep_all, type_name
-from configdb_sync.configdb_server.fields import id_of, list_of, name_of, object_of, reachable, required
+from configdb_sync.configdb_server.document_paths import MAX_ID, is_id, no_environment
 from configdb_sync.configdb_server.locks import change_catalog, change_places
-from configdb_sync.configdb_server.paths import MAX_ID, is_id
-from configdb_sync.configdb_server.refusals import RefusalError, refuse, shown
+from configdb_sync.configdb_server.messages import (
+    Call,
+    id_of,
+    json_answer,
+    list_of,
+    name_of,
+    no_content,
+    object_of,
+    reachable,
+    required,
+)
+from configdb_sync.configdb_server.refusals import refuse, shown
 from configdb_sync.jsonvalues import Json
 
 _ENVIRONMENTS = schema.environments
@@ -127,11 +135,6 @@ def change_level(call: Call, environment: int, level: int | str) -> Response:
 
     change_places(call.database, environment, work)
     return no_content()
-
-
-def no_environment(environment: int) -> RefusalError:
-    """Return the 404 of an environment."""
-    return refuse(404, f"environment {shown(environment, 40)} not found")
 
 
 def _free_id(connection: Connection) -> int:

@@ -1,22 +1,24 @@
-"""All overrides of an environment: where, whose, since when, and whether each key of them has any effect."""
+"""All overrides of an environment: where, whose, since when, and whether each key of them has any effect.
+
+The effect is computed from digests of keys: no document is read.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
 from werkzeug.wrappers import Response
 
+from configdb_sync.configdb import merge
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.answers import json_answer
-from configdb_sync.configdb_server.call import Call
-from configdb_sync.configdb_server.effect import Layer, key_effects
+from configdb_sync.configdb_server.document_store import key_digests
+from configdb_sync.configdb_server.documents import time_text
 from configdb_sync.configdb_server.environments import level_names
-from configdb_sync.configdb_server.history import time_text
-from configdb_sync.configdb_server.stored import key_digests
+from configdb_sync.configdb_server.messages import Call, json_answer
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import place_of
 
@@ -118,3 +120,48 @@ def _rows(connection: Connection, environment: int) -> Sequence[Any]:
         .order_by(_DOCUMENTS.c.definition_id)
     )
     return connection.execute(statement).all()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One document of a data source. ``depth`` is 0 for the root and 1 for the level nearest to it."""
+
+    depth: int
+    values: Mapping[str, str]
+    overrides: Mapping[str, str]
+
+    def has(self, key: str) -> bool:
+        """Tell whether it says anything of a key."""
+        return key in self.values or key in self.overrides
+
+
+def key_effects(layer: Layer, others: Sequence[Layer]) -> dict[str, dict[str, Any]]:
+    """Return for each overridden key ``effect`` (full, partial, none), ``reason`` and ``hidden_by``.
+
+    ``others`` are the data source's other documents of the environment. An override has none if it equals what
+    it covers (``equal``), or if every document at a deeper level says something of the key itself (``hidden``);
+    ``partial`` where only some do. ``hidden_by`` counts them. Which deeper documents a node at this level has
+    is not known to ConfigDB, so all count.
+    """
+    deeper = [other for other in others if other.depth > layer.depth]
+    above = [other for other in others if other.depth < layer.depth]
+    found = {}
+    for key, digest in layer.overrides.items():
+        hidden_by = sum(other.has(key) for other in deeper)
+        if _covered(key, layer, above) == digest:
+            effect, reason = "none", "equal"
+        elif hidden_by:
+            effect, reason = ("none" if hidden_by == len(deeper) else "partial"), "hidden"
+        else:
+            effect, reason = "full", None
+        found[key] = {"effect": effect, "reason": reason, "hidden_by": hidden_by}
+    return found
+
+
+def _covered(key: str, layer: Layer, above: Sequence[Layer]) -> str | None:
+    # Between the root and the layer stand several documents, and which of them are above a node isn't known.
+    if key in layer.values:
+        return layer.values[key]
+    if any(other.has(key) for other in above if other.depth):
+        return None
+    return merge.effective((other.values, other.overrides) for other in above if not other.depth).get(key)

@@ -8,9 +8,12 @@ address is an HMAC, and it stays when the key changes.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     ForeignKey,
     Index,
     Integer,
@@ -19,10 +22,14 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    select,
+    update,
 )
 from sqlalchemy.types import TypeEngine
 
-from configdb_sync.database.sealing import Sealed, SealedText
+from configdb_sync.configdb_server.refusals import RefusalError, refuse
+from configdb_sync.database import Database, Schema, opened
+from configdb_sync.database.sealing import Sealed, SealedTable, SealedText
 
 metadata = MetaData(
     naming_convention={
@@ -130,3 +137,29 @@ versions = Table(
     Column("run", Text, nullable=True),
     Column("comment", Text, nullable=True),
 )
+
+
+def _readdress(connection: Connection, old: str, new: str) -> None:
+    holders = select(versions.c.document_id).where(versions.c.content == old)
+    for column in (documents.c.values_content, documents.c.overrides_content):
+        here = documents.c.id.in_(holders), column == old
+        connection.execute(update(documents).where(*here).values({column: new}))
+    connection.execute(update(versions).where(versions.c.content == old).values(content=new))
+
+
+SCHEMA = Schema(
+    folder=Path(__file__).parent / "migrations",
+    head="v0001",
+    table="configdb_schema",
+    sealed=(SealedTable(contents, ("address",), _readdress), SealedTable(documents, ("id",))),
+)
+
+
+def open_configdb(url: str, *, connections: int = 8) -> Database:
+    """Return the database at a URL, its tables up to date; ``StateError`` if it can't be used."""
+    return opened(url, SCHEMA, what="the ConfigDB database", connections=connections, unavailable=_unavailable)
+
+
+def _unavailable() -> RefusalError:
+    # The driver's own text may hold the database's address and parameters: not for a client.
+    return refuse(503, "the server's database can't be used now", ("Retry-After", "5"))

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from configdb_sync.configdb_server.access import Access, OpenAccess
-from configdb_sync.configdb_server.answers import PRODUCT, PRODUCT_HEADER, refused
+from configdb_sync.configdb_server.access import Access, Guard, OpenAccess, guarded
 from configdb_sync.configdb_server.app import create_app
-from configdb_sync.configdb_server.call import Limits
-from configdb_sync.configdb_server.keystone import Guard, guarded
-from configdb_sync.configdb_server.opening import open_configdb
+from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Limits, refused
 from configdb_sync.configdb_server.refusals import refuse
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
 
 __all__ = ["Listen", "Service", "check", "read_listen", "serve"]

@@ -12,7 +12,7 @@ import pytest
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.access import OpenAccess
 from configdb_sync.configdb_server.app import create_app
-from configdb_sync.configdb_server.call import Limits
+from configdb_sync.configdb_server.messages import Limits
 from configdb_sync.database import Database, keyring
 from configdb_sync.database.urls import with_key_file
 from tests.peers import postgresql

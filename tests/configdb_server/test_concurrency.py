@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.configdb_server.call import Limits
+from configdb_sync.configdb_server.messages import Limits
 from tests.support.configdb_server import NODE, ROOT, Api
 
 WRITERS = 20

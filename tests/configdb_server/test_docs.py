@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from configdb_sync.cli.serve import serve
-from configdb_sync.configdb_server import access, app, call
+from configdb_sync.configdb_server import access, app, messages
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -25,7 +25,13 @@ def test_every_endpoint_is_in_the_table() -> None:
 
 def test_every_header_is_there() -> None:
     text = (DOCS / "configdb-api.md").read_text("utf-8")
-    for name in (access.AUTHOR_HEADER, call.RUN_HEADER, call.COMMENT_HEADER, "X-Configdb-Version", "Server-Product"):
+    for name in (
+        access.AUTHOR_HEADER,
+        messages.RUN_HEADER,
+        messages.COMMENT_HEADER,
+        "X-Configdb-Version",
+        "Server-Product",
+    ):
         assert name in text
 
 

@@ -233,7 +233,7 @@ def test_keys_operations(fuel: Api) -> None:
 
 
 def test_keys_cannot_grow_a_document_beyond_depth_or_size(make: Any) -> None:
-    from configdb_sync.configdb_server.call import Limits
+    from configdb_sync.configdb_server.messages import Limits
 
     api: Api = make(limits=Limits(body=2000))
     api.good("POST", "/components", {"name": "c", "resource_definitions": [{"name": "globals"}]})

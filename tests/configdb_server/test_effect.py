@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from configdb_sync.configdb_server.effect import Layer, key_effects
+from configdb_sync.configdb_server.overrides import Layer, key_effects
 
 NODE = {"n": "1"}
 

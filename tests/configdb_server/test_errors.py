@@ -11,7 +11,7 @@ from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
 from configdb_sync import __version__
 from configdb_sync.configdb_server.access import TokenAccess
-from configdb_sync.configdb_server.call import Limits
+from configdb_sync.configdb_server.messages import Limits
 from tests.support.configdb_server import NODE, ROOT, Api
 
 VALUES = NODE + "/values"
@@ -149,12 +149,12 @@ def test_paths_that_are_no_text_are_400(small: Api, path: str) -> None:
 
 
 def test_a_fault_of_the_servers_own_tells_no_secret(small: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    from configdb_sync.configdb_server import etags
+    from configdb_sync.configdb_server import documents
 
     def broken(*_: object) -> None:
         raise RuntimeError("the secret")
 
-    monkeypatch.setattr(etags, "check_chain", broken)
+    monkeypatch.setattr(documents, "check_chain", broken)
     body = check(small.get("/environments/5/etags"), 500)
     assert "secret" not in body["message"]
 

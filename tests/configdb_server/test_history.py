@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy
 
-from configdb_sync.configdb_server.call import Limits
+from configdb_sync.configdb_server.messages import Limits
 from configdb_sync.database.urls import key_file_of
 from configdb_sync.jsonvalues import document_digest
 from tests.support.configdb_server import CLUSTER, NODE, Api

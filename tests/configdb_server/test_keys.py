@@ -1,4 +1,4 @@
-"""Keys operations (U16): tuning-box's rules, every fault a ``KeysError``."""
+"""Keys operations (U16): tuning-box's rules, every fault a ``KeyPathError``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb_server.keys import KeysError, delete_keys, get_keys, is_paths, set_keys
+from configdb_sync.configdb_server.key_operations import KeyPathError, delete_keys, get_keys, is_paths, set_keys
 
 DOCUMENT: dict[str, Any] = {"a": {"b": 1, "c": [10, {"d": 2}]}, "e": None}
 
@@ -66,12 +66,12 @@ def test_get_answers_in_the_order_of_the_paths() -> None:
     ],
 )
 def test_a_path_that_leads_nowhere_is_named(operation: Any, path: list[Any]) -> None:
-    with pytest.raises(KeysError):
+    with pytest.raises(KeyPathError):
         operation(DOCUMENT, [path])
 
 
 def test_the_text_of_a_fault_holds_no_value() -> None:
-    with pytest.raises(KeysError) as caught:
+    with pytest.raises(KeyPathError) as caught:
         set_keys({"a": "leaf-secret"}, [["a", "b", "new-secret"]])
     assert "secret" not in str(caught.value)
 
@@ -86,7 +86,7 @@ ANY = st.recursive(
 @given(ANY, st.sampled_from([set_keys, delete_keys, get_keys]), st.lists(st.lists(ANY, max_size=4), max_size=3))
 def test_nothing_but_a_keys_error_ever_comes_out(value: Any, operation: Any, paths: list[list[Any]]) -> None:
     before = copy.deepcopy(value)
-    with contextlib.suppress(KeysError):
+    with contextlib.suppress(KeyPathError):
         operation(value, paths)
     assert value == before
 

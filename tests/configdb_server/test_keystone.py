@@ -11,7 +11,7 @@ import pytest
 import requests
 from werkzeug.datastructures import Headers
 
-from configdb_sync.configdb_server import keystone as access
+from configdb_sync.configdb_server import access
 from configdb_sync.configdb_server.refusals import RefusalError
 from tests.peers import keystone as peer
 from tests.support.configdb_server import NODE

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb_server.paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, is_id, read_path
+from configdb_sync.configdb_server.document_paths import (
+    DocumentPath,
+    EtagsPath,
+    OverridesPath,
+    id_or_name,
+    is_id,
+    read_path,
+)
 from configdb_sync.configdb_server.refusals import RefusalError
 
 

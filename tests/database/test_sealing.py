@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.configdb_server.app import create_app
-from configdb_sync.configdb_server.opening import SCHEMA, open_configdb
+from configdb_sync.configdb_server.schema import SCHEMA, open_configdb
 from configdb_sync.database import Database, Lookup, conversion, keyring
 from configdb_sync.database.keyring import KeysError
 from configdb_sync.database.sealing import REFUSED

@@ -23,10 +23,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import merge
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.call import Call, Writer
 from configdb_sync.configdb_server.contents import EMPTY, Content, columns_of, digests_of, sweep
-from configdb_sync.configdb_server.paths import Kind
-from configdb_sync.configdb_server.places import ROOT, Place
+from configdb_sync.configdb_server.document_paths import ROOT, Kind, Place
+from configdb_sync.configdb_server.messages import Call, Writer
 from configdb_sync.configdb_server.preconditions import Conditions
 from configdb_sync.configdb_server.refusals import refuse
 from configdb_sync.database import Database
