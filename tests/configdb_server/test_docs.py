@@ -8,7 +8,7 @@ from pathlib import Path
 from configdb_sync.cli.serve import serve
 from configdb_sync.configdb_server import access, app, messages
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_every_endpoint_is_in_the_table() -> None:
