@@ -13,8 +13,8 @@ from configdb_sync.cli.options import BUS, ENVIRONMENT, Session, settings_option
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import BusSettings
+from configdb_sync.mcollective.bus_settings import BusSettings
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.names import natural_key
 from configdb_sync.simulator.bus import Simulator
 from configdb_sync.simulator.faults import Kind, parse
