@@ -12,7 +12,7 @@ from configdb_sync.mcollective.broker import BrokerConnection
 from configdb_sync.mcollective.bus_settings import BusSettings, Destination
 from configdb_sync.mcollective.envelope import decode, encode
 from configdb_sync.mcollective.transport import Message
-from configdb_sync.simulator.nodes import Sending, SimulatedNodes
+from tests.support.simulator.nodes import Sending, SimulatedNodes
 
 _SLICE = 0.2
 _READY = "simulator-ready"
