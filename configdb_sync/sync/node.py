@@ -11,9 +11,8 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
 from configdb_sync.hiera import HieraDocument, Reader
-from configdb_sync.hiera.facts import facts_of
-from configdb_sync.hiera.layouts import layout_of
-from configdb_sync.hiera.sources import NodeMap, map_node
+from configdb_sync.hiera.data_sources import NodeMap, map_node
+from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster

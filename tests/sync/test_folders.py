@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.hiera.layouts import DEFAULT, Layout
-from configdb_sync.hiera.sources import map_node
+from configdb_sync.hiera.data_source_config import DEFAULT
+from configdb_sync.hiera.data_sources import map_node
+from configdb_sync.hiera.layouts import Layout
 from configdb_sync.sync.folder_documents import FolderDocuments, as_read, folder_documents
 from tests.support import lcm
 
