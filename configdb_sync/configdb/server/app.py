@@ -26,8 +26,8 @@ from configdb_sync.configdb.server.call import Call, Limits
 from configdb_sync.configdb.server.opening import open_configdb
 from configdb_sync.configdb.server.paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
-from configdb_sync.database import Database
-from configdb_sync.database.keyring import KeysError
+from configdb_sync.store.database import Database
+from configdb_sync.store.keyring import KeysError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -16,7 +16,7 @@ from configdb_sync.configdb.server.contents import Content, check_count, content
 from configdb_sync.configdb.server.headers import MAX_TEXT, decoded
 from configdb_sync.configdb.server.preconditions import Conditions, read_conditions
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 
 Result = TypeVar("Result")
 

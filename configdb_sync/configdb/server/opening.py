@@ -8,8 +8,9 @@ from sqlalchemy import Connection, select, update
 
 from configdb_sync.configdb.server import schema
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
-from configdb_sync.database import Database, Schema, opened
-from configdb_sync.database.sealing import SealedTable
+from configdb_sync.store.database import Database
+from configdb_sync.store.encryption import SealedTable
+from configdb_sync.store.opening import TableSet, opened
 
 
 def _readdress(connection: Connection, old: str, new: str) -> None:
@@ -21,7 +22,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
     connection.execute(update(versions).where(versions.c.content == old).values(content=new))
 
 
-SCHEMA = Schema(
+SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from configdb_sync.database.sealing import Sealed, SealedText
+from configdb_sync.store.encryption import Sealed, SealedText
 
 metadata = MetaData(
     naming_convention={
