@@ -28,12 +28,12 @@ from configdb_sync.mcollective.settings import Bounds, BusSettings
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.faults import parse
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.tree import Tree, load
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
+from tests.support.simulator.bus import Simulator
+from tests.support.simulator.faults import parse
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.tree import Tree, load
 
 ENVIRONMENT = 50
 """Nodes in the environment whose trees the simulated nodes have."""

@@ -9,8 +9,8 @@ from typing import Any
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.envelope import Signer
 from configdb_sync.mcollective.outcomes import Counts, Failure, Missing, Outcome, Reply
-from configdb_sync.simulator.nodes import SimulatedNodes
 from tests.support.rpc import OneByOne
+from tests.support.simulator.nodes import SimulatedNodes
 
 SIGNER = Signer("master", b"a key")
 NOW = 1_480_000_000

@@ -20,13 +20,13 @@ from configdb_sync.nodes.hiera_backend import Order, Removal, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.simulator.agents import ask
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.scripts import execute
-from configdb_sync.simulator.tree import File, Folder, Link, Tree, load
 from tests.nodes.shell import ShellRpc
 from tests.nodes.trees import make_node
 from tests.simulator.direct import NOW, SIGNER, DirectRpc
+from tests.support.simulator.agents import ask
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.scripts import execute
+from tests.support.simulator.tree import File, Folder, Link, Tree, load
 
 Outcome = Any
 

@@ -12,7 +12,7 @@ from configdb_sync.mcollective.connector import Target
 from configdb_sync.mcollective.link import Link, Message
 from configdb_sync.mcollective.receiving import decode, encode
 from configdb_sync.mcollective.settings import BusSettings
-from configdb_sync.simulator.nodes import Sending, SimulatedNodes
+from tests.support.simulator.nodes import Sending, SimulatedNodes
 
 _SLICE = 0.2
 _READY = "simulator-ready"
