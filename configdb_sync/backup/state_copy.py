@@ -15,8 +15,8 @@ from configdb_sync import __version__
 from configdb_sync.backup import archive, sqlite
 from configdb_sync.backup.archive import CONFIGDB, DATABASE, SECRETS, Manifest
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.server.opening import SCHEMA as CONFIGDB_SCHEMA
-from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.configdb_server.schema import SCHEMA as CONFIGDB_SCHEMA
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.state import State
 from configdb_sync.store.connections import parsed, servers_of, with_key_file

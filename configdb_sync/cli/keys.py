@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.cli.options import Session, settings_options
-from configdb_sync.configdb.server import opening as configdb_opening
+from configdb_sync.configdb_server import schema as configdb_opening
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.store import conversion, keyring, opening
 from configdb_sync.store.connections import key_file_of, parsed

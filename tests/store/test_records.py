@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.errors import StateError
-from configdb_sync.hiera import Kept
+from configdb_sync.hiera import KeptText
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.records import Record, Records, decode, encode, names_seen
@@ -24,7 +24,7 @@ records = st.builds(
     values=st.text("0123456789abcdef", max_size=8),
     files=st.lists(st.one_of(st.none(), st.text("0f")), max_size=2).map(tuple),
     hidden=st.dictionaries(st.text(), st.builds(HiddenKey, slots, st.lists(slots, max_size=2).map(tuple)), max_size=2),
-    kept=st.dictionaries(st.text(), st.builds(Kept, st.text(), st.lists(st.text("0f")).map(tuple)), max_size=2),
+    kept=st.dictionaries(st.text(), st.builds(KeptText, st.text(), st.lists(st.text("0f")).map(tuple)), max_size=2),
     marks=st.dictionaries(st.text(), leaf, max_size=2),
     created=st.booleans(),
     unsettled=st.lists(st.text(), max_size=2).map(tuple),
