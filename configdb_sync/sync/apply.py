@@ -18,13 +18,13 @@ from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, Un
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
 from configdb_sync.nodes.model import Nodes
+from configdb_sync.store.records import Record, Records
 from configdb_sync.sync.decide import Decision, Write
 from configdb_sync.sync.fingerprint import UnchangedNode
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.limits import CircuitBreaker, Deadline
-from configdb_sync.sync.memory import NodeMemory
+from configdb_sync.sync.node_records import NodeMemory
 from configdb_sync.sync.node_work import DocumentWork, NodeWork, Prepared, body, prepare
-from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.run_options import RunOptions

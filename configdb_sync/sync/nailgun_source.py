@@ -25,8 +25,8 @@ from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.apply import Executor, NodeTask
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json
 from configdb_sync.sync.node import Examiner, PlanBuilder, change_of
+from configdb_sync.sync.node_records import FROM_NAILGUN, from_json
 from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork
 from configdb_sync.sync.remote_node import RemoteNode
 from configdb_sync.sync.report import NodeReport

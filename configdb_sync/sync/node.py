@@ -17,9 +17,9 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.store.records import Records
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import LeafChange, changes
-from configdb_sync.sync.elsewhere import Elsewhere
 from configdb_sync.sync.fingerprint import decode, files_digest
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
@@ -27,8 +27,7 @@ from configdb_sync.sync.limits import CircuitBreaker
 from configdb_sync.sync.node_identity import IdentityGuard, NodeIdentifier
 from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
-from configdb_sync.sync.recall import NodeRecords, changed_by_others
-from configdb_sync.sync.records import Records
+from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_by_others
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.remote_node import RemoteNode, RemoteNodeWithFolders
 from configdb_sync.sync.run_options import RunOptions, Stage

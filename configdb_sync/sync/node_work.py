@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from configdb_sync.hiera import HieraDocument, Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
 from configdb_sync.nodes.model import NodeFile
+from configdb_sync.store.records import Record
 from configdb_sync.sync.decide import Decision, Write, hidden_after_write
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.node_identity import IdentityGuard
 from configdb_sync.sync.plan import DocumentChange, NodePlan
-from configdb_sync.sync.records import Record
 from configdb_sync.sync.remote_node import RemoteNode
 
 

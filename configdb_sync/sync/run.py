@@ -16,24 +16,23 @@ from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
-from configdb_sync.database import Database
 from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.store.approvals import Approvals
+from configdb_sync.store.database import Database
+from configdb_sync.store.lease import Lease, leased, run_lock
+from configdb_sync.store.records import Records, names_seen
+from configdb_sync.store.runs import INTERRUPTED, About, Journal
 from configdb_sync.sync.apply import Executor
-from configdb_sync.sync.approvals import Approvals
 from configdb_sync.sync.fingerprint import encode
 from configdb_sync.sync.ineffective_overrides import Orphan, orphans
-from configdb_sync.sync.journal import INTERRUPTED, About, Journal
-from configdb_sync.sync.lease import Lease, leased
 from configdb_sync.sync.limits import CircuitBreaker, Deadline
-from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.node import Examiner
 from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
-from configdb_sync.sync.records import Records, names_seen
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.store.runs import PastNode, PastRun
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
-from configdb_sync.sync.past_runs import PastNode, PastRun
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render.wording import change_text, count, idle_lines, one_line, some, takeover_lines
 from configdb_sync.sync.report import NodeReport, Report
