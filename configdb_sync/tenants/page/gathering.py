@@ -16,8 +16,8 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Version
 from configdb_sync.names import LevelPath
 from configdb_sync.store import schema
-from configdb_sync.store.runs import PastRun
-from configdb_sync.store.states import Matrix, NodeRow, Problem, read_matrix, stamp_of
+from configdb_sync.store.runs import PastRun, Problem
+from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.tenants.listing import Page

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from configdb_sync.exits import Exit
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, PastNode, PastRun, PastRuns
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, PastRun, PastRuns, RunNode
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 
 _UNENDED = frozenset({AT_WORK, DIED, INTERRUPTED})
@@ -34,7 +34,7 @@ class OwnRuns:
         """Return the newest runs, newest first, as ``PastRuns.newest``; counts and outcome tell of own nodes alone."""
         return self._own(self.past.newest(self.environment, limit, before, nodes=self._nodes))
 
-    def find(self, run: PastRun) -> tuple[PastRun, list[PastNode]] | None:
+    def find(self, run: PastRun) -> tuple[PastRun, list[RunNode]] | None:
         """Return a run and what it did with own nodes; None if it was done with none of them."""
         rows = self.database.read(lambda connection: list(connection.scalars(self._nodes)))
         mine = set(rows)
