@@ -170,14 +170,13 @@ def serve(
     or `login` there, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.serving import Transport, read_listen
     from configdb_sync.tenants import service
     from configdb_sync.tenants.chain import Chain
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.web.service import JsonFormatter, TextFormatter, Transport, read_listen, use
 
     own = service_id(session.run)
     formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)

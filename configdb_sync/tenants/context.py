@@ -31,7 +31,7 @@ class Follower(Protocol):
     """ConfigDB as it follows the registry."""
 
     def check_movable(self) -> None:
-        """Raise ``TenantRefusal`` if ConfigDB can't move definitions, or it isn't known whether it can."""
+        """Raise ``RefusalError`` if ConfigDB can't move definitions, or it isn't known whether it can."""
 
     def wake(self) -> None:
         """Take note that there is something to do."""

@@ -7,8 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 from configdb_sync.tenants import names
-from configdb_sync.tenants.refusals import refuse
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import encoded
 
 VERSION = "v1.0"
 
@@ -97,7 +97,7 @@ DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
 def route(segments: tuple[str, ...]) -> Route:
     """Return what decoded path segments name.
 
-    Raises ``TenantRefusal``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
     """
     match segments:
         case ("v1.0",):

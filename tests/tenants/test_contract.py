@@ -16,7 +16,7 @@ from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
 from configdb_sync.tenants.status import Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 from tests.peers import proxies
 from tests.tenants.support import ME, Api, public_port, serving
 from tests.tenants.test_targets import GOOD

@@ -1,6 +1,6 @@
 """What is asked for, answered as JSON values: by the API as they are, by the pages as HTML.
 
-``query`` holds the parameters of the request; what can't be is a ``TenantRefusal`` 400, what isn't there 404, and 503
+``query`` holds the parameters of the request; what can't be is a ``RefusalError`` 400, what isn't there 404, and 503
 where ConfigDB can't be asked.
 """
 
@@ -25,8 +25,8 @@ from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.page.own_runs import OwnRuns
 from configdb_sync.tenants.pages import limit_of, number_of
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.rows import Resource
+from configdb_sync.web.refusals import RefusalError, refuse
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
@@ -46,7 +46,7 @@ class Seen:
 
 
 def chronicle_of(context: Context) -> Chronicle:
-    """Return what runs are told from. Raises ``TenantRefusal`` 404 where nothing is to be told."""
+    """Return what runs are told from. Raises ``RefusalError`` 404 where nothing is to be told."""
     if context.chronicle is None:
         raise refuse(404, "there is nothing at this URL")
     return context.chronicle
@@ -165,7 +165,7 @@ def _newest_own(own: OwnRuns) -> tuple[PastRun | None, dict[str, int]]:
     return (newest[0] if newest else None), own.failed_nodes(newest)
 
 
-def _no_run(environment: int) -> TenantRefusal:
+def _no_run(environment: int) -> RefusalError:
     return refuse(404, f"environment {environment} has no such run")
 
 

@@ -50,7 +50,7 @@ def show_data_source(context: Context, request: Request) -> Answer:
 
 
 def _scope(context: Context, request: Request) -> str | None:
-    """Return the tenant whose environment the URL names. Raises ``TenantRefusal`` 301, 404, 410 if it isn't there."""
+    """Return the tenant whose environment the URL names. Raises ``RefusalError`` 301, 404, 410 if it isn't there."""
     if request.route.place is None:
         return None
     located(context, request, request.place)

@@ -16,7 +16,7 @@ SESSIONS = schema.ended_sessions
 
 @dataclass(frozen=True)
 class EndedSessions:
-    """Cookies that are worth nothing any more. Raises ``TenantRefusal`` 503 where the database is away: a cookie isn't
+    """Cookies that are worth nothing any more. Raises ``RefusalError`` 503 where the database is away: a cookie isn't
     believed then."""
 
     registry: Registry

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from configdb_sync.clock import Clock
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.web.refusals import refuse
 
 MOST = 10
 WITHIN = 60.0
@@ -24,7 +24,7 @@ class Failures:
         self._times: OrderedDict[str, list[float]] = OrderedDict()
 
     def check(self, address: str) -> None:
-        """Raise ``TenantRefusal`` 429 if there were too many of late."""
+        """Raise ``RefusalError`` 429 if there were too many of late."""
         now = self._clock.monotonic()
         with self._lock:
             times = [time for time in self._times.get(address, ()) if now - time < self._within]

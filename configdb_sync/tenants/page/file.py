@@ -15,8 +15,8 @@ from configdb_sync.tenants.page.gathering import Source
 from configdb_sync.tenants.page.links import level_text
 from configdb_sync.tenants.page.pages import matrix_table, sums_of
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import encoded
 
 MOST_DOCUMENTS = 100
 MOST_LEAVES = 5000
@@ -61,7 +61,7 @@ class _Wanted:
 
 
 def page(context: Context, now: datetime, only: int | None = None) -> str:
-    """Return the page; ``only``: of this environment alone. Raises ``TenantRefusal`` 404 if it isn't."""
+    """Return the page; ``only``: of this environment alone. Raises ``RefusalError`` 404 if it isn't."""
     links = FileLinks()
     listed = asking.environments(context, {"limit": str(context.limits.longest)})
     numbers = [one["environment"] for one in listed.view["environments"]]
@@ -119,7 +119,7 @@ def _documents(context: Context, number: int, matrix: dict[str, Any]) -> tuple[l
                 past = asking.document(context, place, wanted.source.resource, query).view["versions"]
             anchor = f"d-{number}-{encoded(wanted.source.name)}-{encoded(wanted.level)}"
             found.append({"view": view, "versions": past, "anchor": anchor, "level": wanted.level})
-    except (ConfigDBError, TenantRefusal) as error:
+    except (ConfigDBError, RefusalError) as error:
         return found, left, _told(error)
     return found, left, ""
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from configdb_sync.tenants.page import routes
 from configdb_sync.tenants.paths import Kind
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 
 class Links(Protocol):

@@ -29,12 +29,12 @@ from configdb_sync.tenants.page.kept import Kept
 from configdb_sync.tenants.page.links import Links, ServedLinks, level_text
 from configdb_sync.tenants.page.sessions import Sessions, no_session
 from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ, read_body
-from configdb_sync.tenants.targets import Target, encoded, parameters, read_target
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import Target, encoded, parameters, read_target
 
 Admit = Callable[[Caller, Route, "str | None"], Caller]
-"""Says who may see what a route of the API gives, by the query; raises ``TenantRefusal`` 403, 429."""
+"""Says who may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
 _FORM = 16 * 1024
 _LAYERS = ("level", "show", "kind", "key", "limit", "marker")
 
@@ -99,12 +99,12 @@ class Pages:
                 raise refuse(405, "a page can only be read", ("Allow", "GET, HEAD"))
             try:
                 caller = admit(self._caller(visit), *_of_api(found, target.query))
-            except TenantRefusal as refusal:
+            except RefusalError as refusal:
                 if refusal.status == 401 and self._sessions is not None:
                     return self._to_sign_in(visit)
                 raise
             return self._page(visit, caller)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             return self._refused(refusal, identity, now)
 
     def _caller(self, visit: _Visit) -> Caller:
@@ -149,7 +149,7 @@ class Pages:
             self._failures.check(address)
             cookie = sessions.begin(form, visit.now.timestamp())
             home = sessions.home(form)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 401:
                 self._failures.note(address)
             if refusal.status not in {401, 429, 503}:
@@ -159,21 +159,21 @@ class Pages:
         return _see(_next_page(form.get("next", "")) or routes.page_url(first), self._set_cookie(cookie))
 
     def _end(self, sessions: Sessions, visit: _Visit) -> None:
-        """End the session for whoever has its cookie. Raises ``TenantRefusal`` 503: the cookie is good still then."""
+        """End the session for whoever has its cookie. Raises ``RefusalError`` 503: the cookie is good still then."""
         cookie = _cookie(visit.environ, self._cookie)
         if cookie is None:
             return
         now = visit.now.timestamp()
         try:
             until = sessions.end(cookie, now, str(visit.environ.get("REMOTE_ADDR") or ""))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             # What is no good cookie is kept nowhere: anyone could fill the database with such.
             if refusal.status == 401:
                 return
             raise
         self._ended.add(cookie, now, until)
 
-    def _form(self, sessions: Sessions, asked: str, now: Any, wrong: TenantRefusal | None = None) -> Answer:
+    def _form(self, sessions: Sessions, asked: str, now: Any, wrong: RefusalError | None = None) -> Answer:
         told = sessions.fields
         hint = "The service says at its start in which file its token is." if told[-1].name == "token" else ""
         if self._public and hint:
@@ -203,7 +203,7 @@ class Pages:
             "user": "" if caller is None or caller.name == "token" else caller.name,
         }
 
-    def _refused(self, refusal: TenantRefusal, identity: str, now: Any) -> Answer:
+    def _refused(self, refusal: RefusalError, identity: str, now: Any) -> Answer:
         if refusal.status in {301, 303}:
             return Answer(refusal.status, headers=(*refusal.headers, *SAFE))
         title = HTTPStatus(refusal.status).phrase
@@ -404,7 +404,7 @@ def _next_page(text: str) -> str | None:
         if not text.startswith(f"/{routes.ROOT}") or route.document or target.segments[0] != routes.ROOT:
             return None
         return routes.page_url(route) + ("" if target.query is None else f"?{target.query}")
-    except TenantRefusal:
+    except RefusalError:
         return None
 
 
@@ -435,7 +435,7 @@ def _cookie(environ: Environ, name: str) -> str | None:
 
 
 def _check_origin(environ: Environ) -> None:
-    """Raise ``TenantRefusal`` 403 if another site's page sends this form."""
+    """Raise ``RefusalError`` 403 if another site's page sends this form."""
     site, origin = environ.get("HTTP_SEC_FETCH_SITE"), environ.get("HTTP_ORIGIN")
     try:
         same = origin is None or urlsplit(str(origin)).netloc.lower() == str(environ.get("HTTP_HOST", "")).lower()
@@ -449,7 +449,7 @@ _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]+)?")
 
 
 def _check_host(environ: Environ) -> None:
-    """Raise ``TenantRefusal`` 403 if a browser was led here under a name that isn't this machine's own."""
+    """Raise ``RefusalError`` 403 if a browser was led here under a name that isn't this machine's own."""
     found = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))
     name = "" if found is None else found["name"].strip("[]").lower()
     try:

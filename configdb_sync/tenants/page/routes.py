@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from configdb_sync.tenants import names
 from configdb_sync.tenants.paths import Kind, Place, Route, route
-from configdb_sync.tenants.refusals import refuse
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
@@ -20,7 +20,7 @@ _SHOWN = frozenset({Kind.MATRIX, Kind.RUNS, Kind.RUN})
 def page_route(segments: Sequence[str]) -> Route:
     """Return which page decoded path segments name: ``page`` is the kind of the API that it shows.
 
-    Raises ``TenantRefusal``: 400 for an impossible tenant ID or name, 404 for what there isn't.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or name, 404 for what there isn't.
     """
     match segments[1:]:
         case [] | [""]:

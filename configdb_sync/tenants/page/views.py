@@ -22,7 +22,7 @@ from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.page.gathering import Source, Stand, Standing, Step
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 
 def base_of(scope: str | None, environment: int) -> str:

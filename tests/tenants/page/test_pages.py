@@ -17,7 +17,7 @@ from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.page.html import policy
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.schema import ended_sessions
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 from tests.tenants.page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api, Reply, public_port, serving
 
