@@ -20,7 +20,6 @@ from sqlalchemy import Connection, delete, exists
 from sqlalchemy.exc import IntegrityError
 
 from configdb_sync.configdb_server.schema import contents, versions
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import (
     EMPTY_DIGEST,
     Json,
@@ -31,6 +30,7 @@ from configdb_sync.jsonvalues import (
     members,
     value_digest,
 )
+from configdb_sync.store.database import Database
 from configdb_sync.web.refusals import RefusalError, refuse
 
 MAX_VALUES = 1_000_000

@@ -20,9 +20,9 @@ from configdb_sync import __version__, jsonvalues
 from configdb_sync.configdb_server.contents import Content, check_count, checked_text, content_of_text, type_name
 from configdb_sync.configdb_server.document_paths import MAX_ID, quoted
 from configdb_sync.configdb_server.preconditions import Conditions, read_conditions
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import Json, is_unicode
 from configdb_sync.names import NAME_LIMIT
+from configdb_sync.store.database import Database
 from configdb_sync.web.refusals import RefusalError, refuse
 
 Result = TypeVar("Result")

@@ -28,9 +28,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from configdb_sync.database import Database, Schema, opened
-from configdb_sync.database.sealing import Sealed, SealedTable, SealedText
 from configdb_sync.errors import ConfigDBError
+from configdb_sync.store.database import Database
+from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
+from configdb_sync.store.opening import TableSet, opened
 from configdb_sync.web.refusals import RefusalError
 
 metadata = MetaData(
@@ -149,7 +150,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
     connection.execute(update(versions).where(versions.c.content == old).values(content=new))
 
 
-SCHEMA = Schema(
+SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",
