@@ -1,16 +1,19 @@
-"""Finds a file's layout: borders from libyaml's marks, indentation as the file has it, who uses whose anchors."""
+"""A file as text around its top-level keys, so that single keys can be exchanged and taken back to the byte.
+
+Where a key begins and ends is found by libyaml's marks, together with the file's indentation and its anchors.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yaml.error import YAMLError
 
-from configdb_sync.hiera.blocks import split
-from configdb_sync.hiera.decoding import BOM
+from configdb_sync.hiera.blocks import BOM, split
 from configdb_sync.hiera.dumper import Style
+from configdb_sync.hiera.entries import BlockCache
 from configdb_sync.hiera.events import (
     ALIAS,
     DOCUMENT_END,
@@ -20,25 +23,96 @@ from configdb_sync.hiera.events import (
     SEQUENCE,
     SEQUENCE_END,
     STREAM_END,
+    PlainScalars,
     events_of,
+    key_value,
+    scalar_of,
 )
-from configdb_sync.hiera.layout import Layout, Place
-from configdb_sync.hiera.memory import Memory
-from configdb_sync.hiera.scalar_events import PlainScalars, key_value, scalar_of
-from configdb_sync.hiera.special import MERGE, ScalarError, Special
+from configdb_sync.hiera.scalars import MERGE, ScalarError, Special
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """One top-level key in a file.
+
+    ``text`` goes from its line's start to its last character, ``gap`` from there (its line end) to the next key.
+    ``key`` is the key as JSON has it, None for a merge key. ``anchored``: the text holds an anchor or an alias;
+    ``uses``: the places (by index) whose anchors it has aliases to.
+    """
+
+    key: str | None
+    text: str
+    gap: str
+    anchored: bool = False
+    uses: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """``head``, the places and ``tail`` (from ``...`` on) make the file's text; keys stand at ``column``."""
+
+    head: str
+    places: tuple[KeyText, ...]
+    tail: str
+    column: int
+    style: Style
+
+    def text(self) -> str:
+        """Return the file's text."""
+        return self.head + "".join(place.text + place.gap for place in self.places) + self.tail
+
+    def indexes(self, key: str) -> list[int]:
+        """Return where ``key`` stands: nowhere, at one place, or at several (the last counts)."""
+        return [index for index, place in enumerate(self.places) if place.key == key]
+
+    def exchanged(self, texts: dict[int, str]) -> FileText:
+        """Return the layout with other texts at some places."""
+        places = [replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)]
+        return replace(self, places=tuple(places))
+
+    def appended(self, key: str, text: str) -> FileText:
+        """Return the layout with one more place at its end. A file that lacks the last line end goes on lacking it."""
+        before = self._last()
+        whole = before.endswith("\n") or not (before or self.places)
+        added = KeyText(key, text, self.style.newline if whole else "")
+        return _ended(self, before if whole else before + self.style.newline, (added,))
+
+    def removed(self, index: int) -> FileText:
+        """Return the layout without one place: undoes ``appended`` to the byte; comments after the place stay."""
+        gone = self.places[index]
+        following = self.places[index + 1 :]
+        shorter = replace(self, places=self.places[:index])
+        before = self.places[index - 1].gap if index else self.head
+        return _ended(shorter, before + gone.gap.partition("\n")[2] if gone.gap else _unended(before), following)
+
+    def _last(self) -> str:
+        return self.places[-1].gap if self.places else self.head
+
+
+def _ended(layout: FileText, end: str, following: tuple[KeyText, ...]) -> FileText:
+    """Return the layout with another text after its last place (or as its head), then the places ``following``."""
+    if not layout.places:
+        return replace(layout, head=end, places=following)
+    *others, last = layout.places
+    return replace(layout, places=(*others, replace(last, gap=end), *following))
+
+
+def _unended(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
 
 _BLANK = " \t\r\n"
 _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
 
 
-class Surveys:
+class FileTexts:
     """Finds layouts, and remembers what it has seen of each piece of a file. Safe to share by threads."""
 
     def __init__(self, plain: PlainScalars, budget: int) -> None:
         self._plain = plain
-        self._memory: Memory[_Survey] = Memory(budget)
+        self._memory: BlockCache[_PieceScan] = BlockCache(budget)
 
-    def layout_of(self, raw: bytes) -> Layout | None:
+    def file_text(self, raw: bytes) -> FileText | None:
         """Return the layout of a file that reads as a mapping or as no keys.
 
         None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a
@@ -57,12 +131,12 @@ class Surveys:
                 continue
         return None
 
-    def _joined(self, head: str, cut: list[str]) -> Layout:
+    def _joined(self, head: str, cut: list[str]) -> FileText:
         layout = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
         for piece in cut[1:]:
             survey = self._memory.get(piece)
             if survey is None:
-                survey = _Surveyor(piece, self._plain).survey()
+                survey = _PieceScanner(piece, self._plain).survey()
                 self._memory.put(piece, survey, len(piece))
             layout.add(piece, survey)
         return layout.layout()
@@ -85,7 +159,7 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Survey:
+class _PieceScan:
     found: list[_Found]
     column: int | None
     step: int | None
@@ -99,13 +173,13 @@ class _Joining:
     def __init__(self, head: str, newline: str) -> None:
         self.head, self.tail = head, ""
         self.newline = newline
-        self.places: list[Place] = []
+        self.places: list[KeyText] = []
         self.owners: dict[str, int] = {}
         self.column: int | None = None
         self.step: int | None = None
         self.dash: int | None = None
 
-    def add(self, piece: str, survey: _Survey) -> None:
+    def add(self, piece: str, survey: _PieceScan) -> None:
         self.step = self.step or survey.step
         self.dash = survey.dash if self.dash is None else self.dash
         if self.tail or (self.column is not None and survey.column != self.column):
@@ -122,11 +196,11 @@ class _Joining:
             anchored = found.aliases or bool(found.defines)
             text, gap = piece[found.start : end], piece[end:stop]
             self.owners |= dict.fromkeys(found.defines, len(self.places))
-            self.places.append(Place(found.key, text, gap, anchored, frozenset(owners)))
+            self.places.append(KeyText(found.key, text, gap, anchored, frozenset(owners)))
 
-    def layout(self) -> Layout:
+    def layout(self) -> FileText:
         style = Style(step=self.step or 2, dash=self.dash or 0, newline=self.newline)
-        return Layout(self.head, tuple(self.places), self.tail, self.column or 0, style)
+        return FileText(self.head, tuple(self.places), self.tail, self.column or 0, style)
 
 
 def _end(text: str, found: _Found, stop: int) -> int:
@@ -154,7 +228,7 @@ def _end(text: str, found: _Found, stop: int) -> int:
     return end
 
 
-class _Surveyor:
+class _PieceScanner:
     def __init__(self, text: str, plain: PlainScalars) -> None:
         self.text = text
         self.plain = plain
@@ -168,13 +242,13 @@ class _Surveyor:
         self.step: int | None = None
         self.dash: int | None = None
 
-    def survey(self) -> _Survey:
+    def survey(self) -> _PieceScan:
         next_event = events_of(self.text)
         event = next_event()
         while type(event) is not STREAM_END:
             self._take(event)
             event = next_event()
-        return _Survey(self.found, self.column, self.step, self.dash, self.tail)
+        return _PieceScan(self.found, self.column, self.step, self.dash, self.tail)
 
     def _take(self, event: Any) -> None:
         kind = type(event)

@@ -1,24 +1,177 @@
-"""Calls to nodes' agents over the bus: asks, matches replies to nodes, asks again after a lost connection (U8, U14)."""
+"""Calls to nodes' agents over the bus: ask, match replies to nodes, ask again after a lost connection (U8, U14)."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from configdb_sync.clock import Clock, SystemClock, new_request_id
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.asking import Asking
-from configdb_sync.mcollective.faults import LostError, MarshalError, UnreadableError
-from configdb_sync.mcollective.link import Link, Message
-from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
-from configdb_sync.mcollective.pool import Pool
-from configdb_sync.mcollective.receiving import Receiver, encode
-from configdb_sync.mcollective.settings import BusSettings
-from configdb_sync.mcollective.values import Value
+from configdb_sync.mcollective.broker import BrokerConnection, Pool
+from configdb_sync.mcollective.bus_settings import BusSettings
+from configdb_sync.mcollective.envelope import (
+    Envelope,
+    ForgedError,
+    Signer,
+    UnreadableMessageError,
+    decode,
+    encode,
+    read_reply,
+)
+from configdb_sync.mcollective.marshal import MarshalError, Value
+from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts
+from configdb_sync.mcollective.transport import ConnectionLostError, Message
+
+_SHARE = 20
+_LEAST_PATIENCE = 1.0
+
+
+class Asking:
+    """The nodes of a call. Times are monotonic seconds and never go back.
+
+    No more than ``window`` nodes are at work at once. One that has been silent for a while (a twentieth of its time)
+    holds no one up any more, so that silent nodes cost their own time alone.
+    """
+
+    def __init__(self, identities: Iterable[str], window: int, timeout: float) -> None:
+        self._waiting = deque(identities)
+        self._absent: dict[str, float] = {}
+        # All in the order of time, so that the oldest is the first.
+        self._asked: dict[str, float] = {}
+        self._busy: dict[str, float] = {}
+        self._window = window
+        self._timeout = timeout
+        self._patience = max(_LEAST_PATIENCE, timeout / _SHARE)
+
+    @property
+    def open(self) -> bool:
+        """Whether anybody is still due."""
+        return bool(self._waiting or self._asked or self._absent)
+
+    @property
+    def due(self) -> list[str]:
+        """Everybody who is still due."""
+        return [*self._asked, *self._waiting, *self._absent]
+
+    @property
+    def absent(self) -> list[str]:
+        """Everybody who has yet to be seen before it is asked."""
+        return list(self._absent)
+
+    def next(self, now: float) -> str | None:
+        """Return who is to be asked now (it then counts as asked), None if nobody is."""
+        while self._busy and now - self._oldest(self._busy) >= self._patience:
+            del self._busy[next(iter(self._busy))]
+        if not self._waiting or len(self._busy) >= self._window:
+            return None
+        identity = self._waiting.popleft()
+        self._asked[identity] = self._busy[identity] = now
+        return identity
+
+    def answered(self, identity: str) -> bool:
+        """Take note of an answer; tell whether it was due."""
+        self._busy.pop(identity, None)
+        return self._asked.pop(identity, None) is not None
+
+    def lose_sight(self, now: float) -> None:
+        """Take everybody who is due for absent: whoever comes is asked, again if need be, and has all its time.
+
+        What is sent to a node that isn't there (yet) is dropped without a word.
+        """
+        self._absent = dict.fromkeys(self.due, now)
+        self._waiting.clear()
+        self._asked.clear()
+        self._busy.clear()
+
+    def came(self, identity: str) -> None:
+        """Take note that a node is there."""
+        if self._absent.pop(identity, None) is not None:
+            self._waiting.append(identity)
+
+    def give_up(self) -> list[str]:
+        """Return everybody who was asked and has not answered; they are due no more."""
+        found = list(self._asked)
+        self._asked.clear()
+        self._busy.clear()
+        return found
+
+    def expired(self, now: float) -> list[str]:
+        """Return whose time is over; they are due no more."""
+        found = []
+        for times in (self._asked, self._absent):
+            while times and now - self._oldest(times) >= self._timeout:
+                identity = next(iter(times))
+                del times[identity]
+                self._busy.pop(identity, None)
+                found.append(identity)
+        return found
+
+    def wait(self, now: float) -> float:
+        """Return for how many seconds there is nothing to do but to wait for replies."""
+        ends = [self._oldest(times) + self._timeout for times in (self._asked, self._absent) if times]
+        if self._waiting and self._busy:
+            ends.append(self._oldest(self._busy) + self._patience)
+        return max(0.0, min(ends) - now) if ends else 0.0
+
+    @staticmethod
+    def _oldest(times: dict[str, float]) -> float:
+        return next(iter(times.values()))
+
+
+@dataclass
+class Receiver:
+    """Sorts the messages of one call.
+
+    ``count`` is told the name of a field of ``Counts``. ``ping_id``: of requests that only ask who is there, answers
+    to which are all returned. ``notes``: by identity, what came in its name and doesn't count.
+    """
+
+    signer: Signer
+    wrapped: bool
+    asked: Collection[str]
+    count: Callable[[str], None]
+    request_id: str = ""
+    ping_id: str = ""
+    answered: set[str] = field(default_factory=set)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def take(self, message: Message) -> Envelope | None:
+        """Return the reply in a message if it is the first of a node that was asked; else count it, and return None."""
+        try:
+            if message.body is None:
+                raise UnreadableMessageError(f"a message of {message.size} bytes, which is beyond the limit")
+            found = read_reply(decode(message.body, wrapped=self.wrapped), self.signer)
+        except ForgedError as error:
+            self.count("forged")
+            self._note(message, error)
+            return None
+        except UnreadableMessageError as error:
+            self.count("unreadable")
+            self._note(message, error)
+            return None
+        if found.request_id == self.ping_id:
+            return found
+        if found.request_id != self.request_id:
+            self.count("late")
+        elif self.asked and found.sender not in self.asked:
+            self.count("strangers")
+        elif found.sender in self.answered:
+            self.count("duplicates")
+        else:
+            self.answered.add(found.sender)
+            return found
+        return None
+
+    def _note(self, message: Message, error: UnreadableMessageError) -> None:
+        # Who sent it is but a claim: it may explain why a node is missing, no more.
+        if message.sender in self.asked:
+            self.notes[message.sender] = error.what
+
 
 _log = logging.getLogger(__name__)
 _DISCOVERY = "discovery"
@@ -51,7 +204,7 @@ class BusRpc:
         self._clock = clock or SystemClock()
         self._new_id = new_id
         self._pool = Pool(settings, self._clock, new_id)
-        self.counts = Counts()
+        self.counts = ReplyCounts()
         self._lock = threading.Lock()
         for warning in settings.warnings:
             _log.warning("%s", warning)
@@ -106,7 +259,7 @@ class BusRpc:
             link = self._pool.lend()
             try:
                 self._collect(link, receiver, due, timeout)
-            except LostError as error:
+            except ConnectionLostError as error:
                 link.close()
                 self._count("lost")
                 if error.lasting or attempt == self._settings.bounds.losses:
@@ -119,7 +272,7 @@ class BusRpc:
                 break
         return sorted(receiver.answered, key=_natural)
 
-    def _collect(self, link: Link, receiver: Receiver, due: set[str], timeout: float) -> None:
+    def _collect(self, link: BrokerConnection, receiver: Receiver, due: set[str], timeout: float) -> None:
         receiver.request_id = self._new_id()
         target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
         deadline = self._clock.monotonic() + timeout
@@ -147,7 +300,7 @@ class BusRpc:
         asking = Asking(bodies, self._settings.bounds.window, timeout)
         receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self._count)
         call = _Call(agent, bodies, timeout, asking, receiver)
-        link: Link | None = None
+        link: BrokerConnection | None = None
         losses = 0
         try:
             while asking.open:
@@ -156,7 +309,7 @@ class BusRpc:
                     receiver.request_id, receiver.ping_id = self._new_id(), self._new_id()
                 try:
                     outcomes = self._step(link, call)
-                except LostError as error:
+                except ConnectionLostError as error:
                     _log.debug("%s", error)
                     link.close()
                     link = None
@@ -183,7 +336,7 @@ class BusRpc:
         if link is not None:
             self._pool.give_back(link)
 
-    def _step(self, link: Link, call: _Call) -> list[Outcome]:
+    def _step(self, link: BrokerConnection, call: _Call) -> list[Outcome]:
         """Ask who is to be asked and wait for one message; return the outcomes that this brings."""
         now = self._clock.monotonic
         while (identity := call.asking.next(now())) is not None:
@@ -223,7 +376,7 @@ class BusRpc:
             return None
         return _read(found)
 
-    def _look_for(self, absent: list[str], link: Link, ping_id: str) -> None:
+    def _look_for(self, absent: list[str], link: BrokerConnection, ping_id: str) -> None:
         target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
         only = absent if len(absent) <= _NAMED else ()
         link.send(target, self._message(envelope.ping(), _DISCOVERY, ping_id, only))
@@ -249,17 +402,17 @@ class BusRpc:
 def _read(found: envelope.Envelope) -> Outcome:
     try:
         answer = envelope.read_rpc_reply(found.body)
-    except UnreadableError as error:
-        return Failure(found.sender, UNREADABLE, error.what)
+    except UnreadableMessageError as error:
+        return ErrorReply(found.sender, UNREADABLE, error.what)
     if answer.code == 0:
         return Reply(found.sender, answer.data, found.sent)
-    return Failure(found.sender, answer.code, answer.text)
+    return ErrorReply(found.sender, answer.code, answer.text)
 
 
-def _given_up(error: LostError, due: list[str], losses: int) -> BusError:
+def _given_up(error: ConnectionLostError, due: list[str], losses: int) -> BusError:
     names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
     what = f"{error.what}; given up after losing {_connections(losses)}, no answer from {len(due)} nodes: {names}"
-    return LostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
+    return ConnectionLostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
 
 
 def _connections(count: int) -> str:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.envelope import Envelope, RpcRequest, Signer
-from configdb_sync.mcollective.faults import UnreadableError
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.simulator import agents
-from configdb_sync.simulator.agents import Answer
-from configdb_sync.simulator.faults import Fault, Kind
-from configdb_sync.simulator.tree import Tree
+from configdb_sync.mcollective.envelope import Envelope, RpcRequest, Signer, UnreadableMessageError
+from configdb_sync.mcollective.marshal import dumps
+from tests.support.simulator import agents
+from tests.support.simulator.agents import AgentReply
+from tests.support.simulator.faults import Fault, FaultKind
+from tests.support.simulator.tree import Tree
 
 _DISCOVERY = "discovery"
 _OTHER_KEY = b"-other"
@@ -59,17 +58,17 @@ class SimulatedNodes:
         # A thousand nodes get one message a thousand times.
         if raw != self._raw:
             self._raw, self._opened = raw, None
-            with suppress(UnreadableError):
+            with suppress(UnreadableMessageError):
                 self._opened = envelope.read_request(raw, self.signer)
         return self._opened
 
     def _one(self, request: Envelope, identity: str, now: int) -> Iterator[Sending]:
         fault = self.faults.get(identity, _NONE)
-        if fault.kind is Kind.SILENT:
+        if fault.kind is FaultKind.SILENT:
             return
         if request.agent == _DISCOVERY:
             body: bytes | None = _PONG
-        elif fault.kind is Kind.MUTE:
+        elif fault.kind is FaultKind.MUTE:
             return
         else:
             body = self._rpc(request, identity, fault)
@@ -77,14 +76,14 @@ class SimulatedNodes:
             return
         sending = Sending(identity, self._sealed(request, identity, body, now, fault), _after(fault))
         yield sending
-        if fault.kind is Kind.DUPLICATE:
+        if fault.kind is FaultKind.DUPLICATE:
             yield sending
 
     def _sealed(self, request: Envelope, identity: str, body: bytes, now: int, fault: Fault) -> bytes:
-        signer = replace(self.signer, identity=fault.name if fault.kind is Kind.FOREIGN else identity)
-        if fault.kind is Kind.WRONG_HASH:
+        signer = replace(self.signer, identity=fault.name if fault.kind is FaultKind.FOREIGN else identity)
+        if fault.kind is FaultKind.WRONG_HASH:
             signer = replace(signer, psk=signer.psk + _OTHER_KEY)
-        request_id = "0" * 32 if fault.kind is Kind.WRONG_REQUEST else request.request_id
+        request_id = "0" * 32 if fault.kind is FaultKind.WRONG_REQUEST else request.request_id
         return envelope.reply(signer, body=body, agent=request.agent, request_id=request_id, now=now)
 
     def _rpc(self, request: Envelope, identity: str, fault: Fault) -> bytes | None:
@@ -94,7 +93,7 @@ class SimulatedNodes:
             return self._told[key][1]
         try:
             asked = envelope.read_rpc_request(request.body)
-        except UnreadableError:
+        except UnreadableMessageError:
             return None
         if not asked.process_results:
             return None
@@ -119,7 +118,7 @@ class SimulatedNodes:
 
 
 _KEPT = 64 << 20
-_NONE = Fault(Kind.DELAY, 0.0)
+_NONE = Fault(FaultKind.DELAY, 0.0)
 _PONG = dumps(envelope.PONG)
 
 
@@ -130,27 +129,27 @@ def _is_for(request: Envelope, identity: str) -> bool:
 
 
 def _after(fault: Fault) -> float:
-    return fault.number if fault.kind is Kind.DELAY else 0.0
+    return fault.number if fault.kind is FaultKind.DELAY else 0.0
 
 
-def _wrong(asked: RpcRequest, fault: Fault) -> Answer | None:
-    if fault.kind is Kind.CODE:
-        return Answer(int(fault.number), f"simulated failure {fault.number:g}")
+def _wrong(asked: RpcRequest, fault: Fault) -> AgentReply | None:
+    if fault.kind is FaultKind.CODE:
+        return AgentReply(int(fault.number), f"simulated failure {fault.number:g}")
     if asked.agent != "execute_shell_command":
         return None
-    printed: dict[Kind, Any] = {
-        Kind.EXIT: "",
-        Kind.BINARY: b"\xff\x00\x04\x08" * 100,
-        Kind.OVERSIZE: "x" * int(fault.number) if fault.kind is Kind.OVERSIZE else "",
+    printed: dict[FaultKind, Any] = {
+        FaultKind.EXIT: "",
+        FaultKind.BINARY: b"\xff\x00\x04\x08" * 100,
+        FaultKind.OVERSIZE: "x" * int(fault.number) if fault.kind is FaultKind.OVERSIZE else "",
     }
     if fault.kind not in printed:
         return None
-    code = int(fault.number) if fault.kind is Kind.EXIT else 0
-    return Answer(0, data={"stdout": printed[fault.kind], "stderr": "", "exit_code": code})
+    code = int(fault.number) if fault.kind is FaultKind.EXIT else 0
+    return AgentReply(0, data={"stdout": printed[fault.kind], "stderr": "", "exit_code": code})
 
 
 def _lossy(asked: RpcRequest, fault: Fault) -> Mapping[str, Any]:
     content = asked.data.get("content")
-    if fault.kind is Kind.PARTIAL and isinstance(content, bytes):
+    if fault.kind is FaultKind.PARTIAL and isinstance(content, bytes):
         return {**asked.data, "content": content[:-1] or b"?"}
     return asked.data

@@ -1,13 +1,53 @@
-"""The setting ``data_sources`` (U7): entries that add to the default data sources or take some out."""
+"""Which data sources there are: the defaults of each layout, changed by the setting ``data_sources`` (U7, F4).
+
+The default hierarchies are those of the ``hiera.yaml`` of Fuel 9.0 to 11.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.hiera.datasource import DataSource, problem_of_name, problem_of_path
-from configdb_sync.hiera.layouts import DEFAULT
+from configdb_sync.hiera.data_sources import DataSource, problem_of_name, problem_of_path
+from configdb_sync.hiera.layouts import Layout
 from configdb_sync.jsonvalues import Json
+
+
+def _hierarchy(*base: str) -> tuple[DataSource, ...]:
+    entries: tuple[str | tuple[str, str], ...] = (
+        "plugins/*",
+        ("override/node", "override/node/%{fqdn}"),
+        "override/class/*",
+        "override/module/*",
+        "override/plugins",
+        "override/common",
+        "override/configuration",
+        ("override/configuration/node", "override/configuration/%{fqdn}"),
+        "override/configuration/role",
+        "override/configuration/cluster",
+        "override/configuration/default_route",
+        "override/configuration/remove_ovs_usage",
+        ("override/hostname", "override/%{hostname}"),
+        "class/*",
+        "module/*",
+        "deleted_nodes",
+        "nodes",
+        "old_admin_user",
+        "globals",
+        *base,
+    )
+    return tuple(DataSource(*entry) if isinstance(entry, tuple) else DataSource(entry, entry) for entry in entries)
+
+
+DEFAULT: Mapping[Layout, tuple[DataSource, ...]] = {
+    Layout.FUEL9: _hierarchy("astute"),
+    Layout.FUEL10: _hierarchy("node", "cluster"),
+}
+"""The data sources of each layout, in Hiera's order.
+
+Two are the source document's: ``override/configuration`` (on nodes a folder of that name) and
+``override/hostname`` for its ``override/<hostname>.yaml``.
+"""
 
 _FORMS = 'an entry is a name, "name=path", {"name": ..., "path": ...}, a family "folder/*", or "-name"'
 _KNOWN = frozenset(source.name for sources in DEFAULT.values() for source in sources)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from configdb_sync.errors import SettingsError
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """A way to go wrong. Those with a number or a name take it behind a colon (``delay:2.5``)."""
 
     SILENT = "silent"
@@ -38,14 +38,19 @@ class Kind(StrEnum):
     """Its commands print so many bytes."""
 
 
-_NUMBERS = {Kind.DELAY: (0.0, 86400.0), Kind.CODE: (1.0, 5.0), Kind.EXIT: (0.0, 255.0), Kind.OVERSIZE: (0.0, 1e8)}
+_NUMBERS = {
+    FaultKind.DELAY: (0.0, 86400.0),
+    FaultKind.CODE: (1.0, 5.0),
+    FaultKind.EXIT: (0.0, 255.0),
+    FaultKind.OVERSIZE: (0.0, 1e8),
+}
 
 
 @dataclass(frozen=True)
 class Fault:
     """One thing that a node does wrong."""
 
-    kind: Kind
+    kind: FaultKind
     number: float = 0.0
     name: str = ""
 
@@ -65,9 +70,9 @@ def one(text: str) -> Fault:
     """Return the fault that a text like ``delay:2.5`` names. Raises ``SettingsError``."""
     word, _, value = text.partition(":")
     try:
-        kind = Kind(word)
+        kind = FaultKind(word)
     except ValueError:
-        known = ", ".join(Kind)
+        known = ", ".join(FaultKind)
         raise SettingsError(f"{text!r} is no kind of fault", way_out=f"there are: {known}") from None
     if kind in _NUMBERS:
         low, high = _NUMBERS[kind]
@@ -78,6 +83,6 @@ def one(text: str) -> Fault:
         if not low <= number <= high:
             raise SettingsError(f"{text!r}: {kind} takes a number", way_out=f"give one from {low:g} to {high:g}")
         return Fault(kind, number)
-    if (kind is Kind.FOREIGN) != bool(value):
+    if (kind is FaultKind.FOREIGN) != bool(value):
         raise SettingsError(f"{text!r} is no kind of fault", way_out="only foreign takes a name: foreign:8")
     return Fault(kind, name=value)

@@ -9,7 +9,7 @@ from configdb_sync.errors import DocumentError
 
 
 @dataclass(eq=False)
-class UnreadableError(DocumentError):
+class UnreadableDocumentError(DocumentError):
     """A document that is refused. ``line`` counts from 1; None where no single line is at fault."""
 
     line: int | None = None
@@ -18,11 +18,13 @@ class UnreadableError(DocumentError):
 
 def fault(
     reason: str, *, line: int | None = None, path: Iterable[object] = (), way_out: str | None = None
-) -> UnreadableError:
+) -> UnreadableDocumentError:
     """Return the error for ``reason`` at a line (from 1) and below the keys of ``path``."""
     name = path_text(path)
     full = f"{reason}, at key {name}" if name else reason
-    return UnreadableError(full if line is None else f"line {line}: {full}", way_out=way_out, line=line, reason=full)
+    return UnreadableDocumentError(
+        full if line is None else f"line {line}: {full}", way_out=way_out, line=line, reason=full
+    )
 
 
 def path_text(path: Iterable[object]) -> str:

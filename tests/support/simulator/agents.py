@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from configdb_sync.simulator import scripts
-from configdb_sync.simulator.tree import File, Folder, Tree
+from tests.support.simulator import scripts
+from tests.support.simulator.tree import File, Folder, Tree
 
 _UPLOAD_INPUTS = ("path", "content", "overwrite", "parents", "user_owner", "group_owner", "permissions")
 _REFUSED = re.compile(rb"[`$;|<>]|&&")
@@ -17,7 +17,7 @@ _LONGEST_PATH = 256
 
 
 @dataclass(frozen=True)
-class Answer:
+class AgentReply:
     """What an agent replies: status code, text, outputs."""
 
     code: int
@@ -25,27 +25,27 @@ class Answer:
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-def ask(tree: Tree, agent: str, action: object, data: Mapping[str, Any]) -> Answer | None:
+def ask(tree: Tree, agent: str, action: object, data: Mapping[str, Any]) -> AgentReply | None:
     """Return what a node's agent answers; None for an agent that nodes don't have."""
     found = _AGENTS.get(agent)
     if found is None:
         return None
     name, act = found
     if action != name:
-        return Answer(4, f"Attempted to call action {action} for {agent} but it's not declared in the DDL")
+        return AgentReply(4, f"Attempted to call action {action} for {agent} but it's not declared in the DDL")
     return act(tree, data)
 
 
-def _shell(tree: Tree, data: Mapping[str, Any]) -> Answer:
+def _shell(tree: Tree, data: Mapping[str, Any]) -> AgentReply:
     command = data.get("cmd")
     if command is None:
-        return Answer(4, "Action execute needs a cmd argument", _nothing())
+        return AgentReply(4, "Action execute needs a cmd argument", _nothing())
     if not isinstance(command, bytes):
-        return Answer(4, "Cannot validate input cmd: value should be a string", _nothing())
+        return AgentReply(4, "Cannot validate input cmd: value should be a string", _nothing())
     if not command or b"\0" in command:
-        return Answer(0, data={"stdout": "", "stderr": "", "exit_code": 42})
+        return AgentReply(0, data={"stdout": "", "stderr": "", "exit_code": 42})
     output = scripts.execute(tree, command.decode("utf-8", "surrogateescape"))
-    return Answer(0, data={"stdout": told(output.stdout), "stderr": told(output.stderr), "exit_code": output.code})
+    return AgentReply(0, data={"stdout": told(output.stdout), "stderr": told(output.stderr), "exit_code": output.code})
 
 
 def told(content: bytes) -> str | bytes:
@@ -57,24 +57,24 @@ def _nothing() -> dict[str, None]:
     return dict.fromkeys(("stdout", "stderr", "exit_code"))
 
 
-def _upload(tree: Tree, data: Mapping[str, Any]) -> Answer:
+def _upload(tree: Tree, data: Mapping[str, Any]) -> AgentReply:
     refusal = _refusal(data)
     if refusal is not None:
-        return Answer(4, refusal, {"msg": None})
+        return AgentReply(4, refusal, {"msg": None})
     path = data["path"].decode("utf-8", "surrogateescape")
     real = tree.real(path)
     there = tree.find(path)
     if there is not None and not data["overwrite"]:
-        return Answer(1, f"File {path} already exists and may not be overwritten", {"msg": None})
+        return AgentReply(1, f"File {path} already exists and may not be overwritten", {"msg": None})
     if real is None or not isinstance(tree.find(posixpath.dirname(path)), Folder):
-        return Answer(1, f"Folder {posixpath.dirname(path)} does not exist", {"msg": None})
+        return AgentReply(1, f"Folder {posixpath.dirname(path)} does not exist", {"msg": None})
     if isinstance(there, Folder):
-        return Answer(5, f"Is a directory @ rb_sysopen - {path}", {"msg": None})
+        return AgentReply(5, f"Is a directory @ rb_sysopen - {path}", {"msg": None})
     mode = int(data["permissions"], 8)
     now = tree.tick()
     old = there if isinstance(there, File) else File(b"", inode=now)
     tree.put(real, replace(old, content=data["content"], mode=mode, owner=0, group=0, time=now))
-    return Answer(0, data={"msg": "File was uploaded!"})
+    return AgentReply(0, data={"msg": "File was uploaded!"})
 
 
 def _refusal(data: Mapping[str, Any]) -> str | None:
@@ -93,7 +93,7 @@ def _refusal(data: Mapping[str, Any]) -> str | None:
     return next((f"Cannot validate input {rule}" for rule, kept in rules.items() if not kept), None)
 
 
-_AGENTS: Mapping[str, tuple[bytes | str, Callable[[Tree, Mapping[str, Any]], Answer]]] = {
+_AGENTS: Mapping[str, tuple[bytes | str, Callable[[Tree, Mapping[str, Any]], AgentReply]]] = {
     "execute_shell_command": ("execute", _shell),
     "uploadfile": ("upload", _upload),
 }

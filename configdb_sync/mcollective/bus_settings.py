@@ -1,8 +1,8 @@
-"""Reads MCollective's own ``client.cfg``, so that the bus is used as Fuel's other tools use it.
+"""The settings of the bus: hosts, login, key, limits, destinations; read from MCollective's own ``client.cfg``.
 
-``key = value`` lines; ``plugin.d/NAME.cfg`` beside it holds options of plugin NAME. Variables of the environment come
-first: ``MCOLLECTIVE_PSK``, ``STOMP_USER``, ``STOMP_PASSWORD``,
-``MCOLLECTIVE_RABBITMQ_POOL<N>_SSL_CERT`` and ``_SSL_KEY``.
+The file has ``key = value`` lines; ``plugin.d/NAME.cfg`` beside it holds options of plugin NAME. Environment variables
+override both: ``MCOLLECTIVE_PSK``, ``STOMP_USER``, ``STOMP_PASSWORD``, ``MCOLLECTIVE_RABBITMQ_POOL<N>_SSL_CERT`` and
+``_SSL_KEY``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,143 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import BusError, SettingsError
 from configdb_sync.mcollective.envelope import CALLER, FUEL_TTL, IDENTITY, Signer
-from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
+
+
+@dataclass(frozen=True)
+class Destination:
+    """What a message is sent to, with the headers that belong to it."""
+
+    destination: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Where replies to a connection's requests go: the ``reply-to`` to send, and what to subscribe to, if anything."""
+
+    reply_to: str
+    subscribe: str | None = None
+
+
+class Connector(Protocol):
+    """One scheme of destinations."""
+
+    def replies(self, name: str) -> Replies:
+        """Return a place for replies that is the connection's own."""
+
+    def directed(self, identity: str, replies: Replies) -> Destination:
+        """Return where a request to one node goes. Raises ``BusError`` for what is no identity."""
+
+    def broadcast(self, agent: str, replies: Replies) -> Destination:
+        """Return where a request to all nodes with an agent goes."""
+
+
+@dataclass(frozen=True)
+class RabbitMQ:
+    """MCollective's connector ``rabbitmq``: two exchanges, and temporary queues for replies."""
+
+    sender: str
+    ttl: int
+    collective: str = "mcollective"
+    multiplex: bool = False
+
+    def replies(self, name: str) -> Replies:
+        """Return a temporary queue. The broker makes it from the header alone; subscribing to it is a fault."""
+        return Replies(f"/temp-queue/mcollective_reply_{name}")
+
+    def directed(self, identity: str, replies: Replies) -> Destination:
+        """Return the directed exchange with the node as the key."""
+        if not IDENTITY.fullmatch(identity):
+            raise BusError(f"{identity[:80]!r} is no identity", way_out="letters, digits, and . _ -")
+        return Destination(f"/exchange/{self.collective}_directed/{identity}", self._headers(replies))
+
+    def broadcast(self, agent: str, replies: Replies) -> Destination:
+        """Return the broadcast exchange with the agent as the key."""
+        place = f"/exchange/{self.collective}_broadcast"
+        return Destination(place if self.multiplex else f"{place}/{agent}", self._headers(replies))
+
+    def _headers(self, replies: Replies) -> dict[str, str]:
+        expiration = min((self.ttl + 10) * 1000, (1 << 32) - 1)
+        return {"reply-to": replies.reply_to, "expiration": str(expiration), "mc_sender": self.sender}
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How a host is spoken to over TLS.
+
+    ``ca``: files of certificates to trust (none: the system's). ``cert`` and ``key``: files of our own. ``verify`` off
+    takes any certificate; ``unverified`` in ``BusSettings.warnings`` then says so.
+    """
+
+    ca: tuple[str, ...] = ()
+    cert: str | None = None
+    key: str | None = None
+    ciphers: str | None = None
+    verify: bool = True
+
+
+@dataclass(frozen=True)
+class Host:
+    """One broker of the pool."""
+
+    name: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    tls: Tls | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How long is waited and how much is taken.
+
+    ``connect``: seconds for one try at one host, login included. ``attempts``: tries at each host of the pool.
+    ``losses``: how often a call is taken up again after a lost connection. ``stall``: seconds without progress of a
+    message that is being sent. ``window``: nodes asked at once that are still at work. ``request``, ``frame``: largest
+    message sent and received, in bytes (brokers from RabbitMQ 3.12.2 on cut the connection at 4 MiB).
+    """
+
+    connect: float = 10.0
+    attempts: int = 3
+    losses: int = 3
+    stall: float = 30.0
+    window: int = 200
+    request: int = 4_000_000
+    frame: int = 16 << 20
+
+
+@dataclass(frozen=True)
+class BusSettings:
+    """All that a client of the bus needs. ``heartbeat``: seconds between the broker's signs of life, 0 for none."""
+
+    hosts: tuple[Host, ...]
+    signer: Signer
+    vhost: str = "mcollective"
+    heartbeat: int = 30
+    base64: bool = False
+    multiplex: bool = False
+    bounds: Bounds = Bounds()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def connector(self) -> Connector:
+        """The scheme of destinations."""
+        signer = self.signer
+        return RabbitMQ(signer.identity, signer.ttl, signer.collective, self.multiplex)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no text may show."""
+        found = {self.signer.psk.decode("utf-8", "replace"), *(host.password for host in self.hosts)}
+        return tuple(sorted((one for one in found if one), key=len, reverse=True))
+
 
 DEFAULT_FILE = Path("/etc/mcollective/client.cfg")
 _LINE = re.compile(r"(.+?)\s*=\s*(.+)")
