@@ -19,7 +19,7 @@ from configdb_sync.state import State
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.app import Application
 from configdb_sync.tenants.context import Context

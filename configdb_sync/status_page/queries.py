@@ -21,26 +21,25 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Version
-from configdb_sync.database import Database
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
 from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastNode, PastRun, PastRuns
+from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
+from configdb_sync.store.states import Matrix, NodeRow, Problem, read_matrix, stamp_of
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import Change, changes
-from configdb_sync.sync.histories import histories
-from configdb_sync.sync.journal import DIED, FAILED, INTERRUPTED
-from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix, stamp_of
+from configdb_sync.sync.history import histories
 from configdb_sync.sync.orders import addresses_of
-from configdb_sync.sync.past_runs import AT_WORK, Alive, PastNode, PastRun, PastRuns
-from configdb_sync.sync.tables import OPEN_PROBLEMS, RECORDS, RUN_NODES
-from configdb_sync.sync.versions import VersionStore
-from configdb_sync.tenants import schema
 from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
 from configdb_sync.tenants.status import Counts, Status
 
-TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
 MOST_CHANGES = 200
 """Changes of one version that are listed; the rest is counted."""
