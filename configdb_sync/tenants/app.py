@@ -12,10 +12,8 @@ from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
-from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.context import Context, Pages
 from configdb_sync.tenants.limiting import Buckets
-from configdb_sync.tenants.page import calls as page_calls
-from configdb_sync.tenants.page.routes import ROOT
 from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.policies import OPERATOR, rule_of
 from configdb_sync.tenants.policy import Policy
@@ -28,7 +26,6 @@ from configdb_sync.web.service import CURRENT, Asked
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from configdb_sync.tenants.page.pages import Pages
 
 log = logging.getLogger(__name__)
 usage = logging.getLogger("configdb_sync.tenants.usage")
@@ -43,6 +40,17 @@ def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler
     return handle
 
 
+def _status(context: Context, request: Request) -> Answer:
+    if context.status_calls is None:
+        raise refuse(404, "there is nothing at this URL")
+    return context.status_calls(request)
+
+
+def _show_data_source(context: Context, request: Request) -> Answer:
+    """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
+    return (_status if "show=" in (request.query or "") else resource_calls.show_place)(context, request)
+
+
 _TENANT: dict[str, Handler] = {
     "GET": tenant_calls.show_tenant,
     "PUT": tenant_calls.put_tenant,
@@ -53,16 +61,16 @@ _ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
 
 _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": page_calls.show_data_source, "PUT": document_calls.put_overrides},
+    Kind.PLACE: {"GET": _show_data_source, "PUT": document_calls.put_overrides},
     Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
     Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
     Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
     Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
     Kind.AUDIT: {"GET": resource_calls.show_audit},
-    Kind.ALL_ENVIRONMENTS: {"GET": page_calls.list_all_environments},
-    Kind.MATRIX: {"GET": page_calls.show_matrix},
-    Kind.RUNS: {"GET": page_calls.list_runs},
-    Kind.RUN: {"GET": page_calls.show_run},
+    Kind.ALL_ENVIRONMENTS: {"GET": _status},
+    Kind.MATRIX: {"GET": _status},
+    Kind.RUNS: {"GET": _status},
+    Kind.RUN: {"GET": _status},
 }
 
 _PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
@@ -161,7 +169,7 @@ class Application:
     def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
         try:
             target = target_of(environ)
-            if self._pages is not None and target.segments[0] == ROOT:
+            if self._pages is not None and target.segments[0] == self._pages.root:
                 return self._pages.answer(environ, method, target, identity, asked=asked, admit=self._seen)
             found = route(target.segments)
             asked.append(found)

@@ -71,8 +71,7 @@ class Place:
 class Route:
     """What a URL asks for; ``place`` is None where it is no tenant's, ``document`` names a served document.
 
-    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run; ``page``: what a page
-    shows, a kind of the API or ``None`` for signing in and out (``document``).
+    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run.
     """
 
     kind: Kind
@@ -80,7 +79,6 @@ class Route:
     document: str = ""
     environment: int | None = None
     run: str = ""
-    page: Kind | None = None
 
     @property
     def number(self) -> int:

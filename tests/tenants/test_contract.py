@@ -658,7 +658,7 @@ class TestAccessAndLists:
         assert answer.json["error"]["request_id"] == answer.headers["x-openstack-request-id"]
         assert answer.headers["content-type"] == "application/json"
 
-    def test_pages_by_marker(self, api: Api, registry: Registry, a: str, env: int) -> None:
+    def test_pages_by_marker(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {f"s/{number}": None for number in range(5)})
         for base in (f"{Place(a).url}/resources", f"{Place(a, env).url}/resources"):
             found, target = [], f"{base}?limit=2"

@@ -25,7 +25,7 @@ from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, Tenant
 from configdb_sync.tenants.status import Counts, Status, counted
 from configdb_sync.web.refusals import RefusalError, refuse
-from tests.tenants.conftest import emptied
+from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving
 
 IDS = ("a", "b", "..", "\U0001f600")

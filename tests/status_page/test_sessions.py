@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.errors import AccessError, UnavailableError
+from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSessions
+from configdb_sync.status_page.sign_in import SignInFailures
 from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess, TokenAccess
-from configdb_sync.tenants.page.failures import Failures
-from configdb_sync.tenants.page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.tenants.paths import Place
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.test_targets import GOOD
@@ -174,7 +174,7 @@ class Clock:
 
 def test_wrong_tries_are_let_through_slowly() -> None:
     clock = Clock()
-    failures = Failures(clock, most=3, within=60)  # type: ignore[arg-type]
+    failures = SignInFailures(clock, most=3, within=60)  # type: ignore[arg-type]
     for _ in range(3):
         failures.check("a")
         failures.note("a")
