@@ -12,7 +12,8 @@ from typing import Protocol
 
 from configdb_sync.errors import AccessError, ConfigDBError, ProductError, UnavailableError
 from configdb_sync.exits import Exit
-from configdb_sync.sync.render.wording import count, one_line, some
+from configdb_sync.names import one_line
+from configdb_sync.sync.render.wording import count, some
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.run_options import Stage
 

@@ -8,9 +8,9 @@ from enum import Enum
 
 from configdb_sync.configdb.merge import effective
 from configdb_sync.configdb.model import OverrideNote
-from configdb_sync.jsonvalues import Document
-from configdb_sync.nodes.names import natural_key
-from configdb_sync.sync.three_way_merge import ABSENT, equal
+from configdb_sync.jsonvalues import ABSENT, Document
+from configdb_sync.names import natural_key
+from configdb_sync.sync.three_way_merge import equal
 
 Level = tuple[Document, Document]
 

@@ -20,7 +20,7 @@ from configdb_sync.hiera import HieraDocument
 from configdb_sync.hiera.data_sources import NodeMap
 from configdb_sync.hiera.documents import document_of
 from configdb_sync.hiera.layouts import Layout, facts_of
-from configdb_sync.jsonvalues import Document, Json, same
+from configdb_sync.jsonvalues import ABSENT, Document, Json, same
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.apply import Executor, NodeTask
@@ -31,7 +31,6 @@ from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWor
 from configdb_sync.sync.remote_node import RemoteNode
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.safety_checks import ambiguous
-from configdb_sync.sync.three_way_merge import ABSENT
 
 _NODE, _CLUSTER = "node", "cluster"
 

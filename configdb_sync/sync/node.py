@@ -17,6 +17,7 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.records import Records
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import LeafChange, changes
@@ -31,7 +32,6 @@ from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_b
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.remote_node import RemoteNode, RemoteNodeWithFolders
 from configdb_sync.sync.run_options import RunOptions, Stage
-from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.safety_checks import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.standing_overrides import standing_values
 

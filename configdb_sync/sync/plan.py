@@ -12,12 +12,12 @@ from dataclasses import astuple, dataclass
 
 from configdb_sync.errors import PlanChangedError, ProductError, UnsafeError
 from configdb_sync.jsonvalues import canonical
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
+from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, Orphan
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,12 @@ from configdb_sync.errors import (
     UnsafeError,
 )
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
+from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
+from configdb_sync.store.runs import DONE, FAILED, Problem, RunNode
 from configdb_sync.sync.fingerprint import UnchangedNode
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ class NodeReport:
     quiet: UnchangedNode | None = None
     bytes: int = 0
     moved: tuple[OverrideMove, ...] = ()
+
+    @property
+    def done(self) -> RunNode:
+        """What the journal keeps of it."""
+        outcome = FAILED if self.problems else DONE
+        return RunNode(self.plan.node, outcome, len(self.uploaded), len(self.written), len(self.problems))
 
     @property
     def unsafe_only(self) -> bool:
@@ -92,6 +99,18 @@ class Report:
         """Everything that went wrong, what stopped the run first."""
         stopped = () if self.stopped is None else (self.stopped,)
         return (*stopped, *(problem for node in self.nodes for problem in node.problems))
+
+    @property
+    def totals(self) -> dict[str, int | str]:
+        """What the journal counts of it."""
+        return {
+            "nodes": len(self.nodes),
+            "uploads": self.uploads,
+            "writes": self.writes,
+            "problems": len(self.problems),
+            "bytes": self.bytes,
+            "digest": self.plan_digest,
+        }
 
     @property
     def unsafe(self) -> tuple[UnsafeChange, ...]:
@@ -229,7 +248,7 @@ class RunLog(Protocol):
     def order(self, identities: Sequence[str]) -> list[str]:
         """Return the nodes in the order in which to work."""
 
-    def node_done(self, report: NodeReport) -> None:
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
         """Take note of what was done with a node."""
 
 
@@ -240,5 +259,5 @@ class NoLog:
         """Return the nodes as they are."""
         return list(identities)
 
-    def node_done(self, report: NodeReport) -> None:
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
         """Forget it."""

@@ -21,11 +21,11 @@ from configdb_sync.exits import Exit, exit_of
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeRead, Nodes
-from configdb_sync.store.approvals import Approvals
+from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease, leased, run_lock
 from configdb_sync.store.records import Records, names_seen
-from configdb_sync.store.runs import INTERRUPTED, About, Journal
+from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
 from configdb_sync.sync.apply import Executor
 from configdb_sync.sync.fingerprint import encode
 from configdb_sync.sync.ineffective_overrides import Orphan, orphans
@@ -37,7 +37,6 @@ from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress
 from configdb_sync.sync.run_options import RunOptions
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,8 @@ class Run:
             self._note(identity, None if outcome is None else outcome.plan, outcome)
             tally.done(identity, outcome)
             if outcome is not None:
-                self.log.node_done(outcome)
+                problems = [Problem(one.data_source, one.what) for one in outcome.problems]
+                self.log.node_done(outcome.done, problems)
         plans = [report.plan for report in tally.reports]
         if tally.stopped is None:
             for name, problem in self._unmatched(identities, plans):
@@ -269,7 +269,7 @@ class RunSession:
         approvals.withhold(environment, report.run, report.unsafe)
 
     def _finish(self, journal: Journal, report: Report) -> None:
-        journal.finish(report, kept(report), self.run.nodes.identities(), self.keep)
+        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
         self._ended()
 
     def _ended(self) -> None:

@@ -10,13 +10,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from configdb_sync import errors
+from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import Digests, DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render.forms import lines
 from configdb_sync.sync.render.markdown import code, plan_markdown, report_markdown
-from configdb_sync.sync.render.wording import one_line
 from configdb_sync.sync.report import NodeReport, Report
 
 HARMLESS = {

@@ -8,6 +8,7 @@ import pytest
 
 from configdb_sync import errors
 from configdb_sync.exits import Exit
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.deployment import (
     DEFAULT_POLICY,
     DeploymentResult,
@@ -20,7 +21,6 @@ from configdb_sync.sync.deployment import (
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.run_options import Stage
-from configdb_sync.sync.safety import UnsafeChange
 
 BROKEN = errors.DocumentError("broken")
 AWAY = errors.UnavailableError("away")

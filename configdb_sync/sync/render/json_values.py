@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.gc import GoneNode, Leftovers
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import Report, exit_of_plan
-from configdb_sync.sync.safety import UnsafeChange
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

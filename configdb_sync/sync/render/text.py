@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from configdb_sync.errors import ProductError
-from configdb_sync.store.runs import PastNode, PastRun
+from configdb_sync.names import one_line
+from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render.wording import change_text, count, idle_lines, one_line, some, takeover_lines
+from configdb_sync.sync.render.wording import change_text, count, idle_lines, some, takeover_lines
 from configdb_sync.sync.report import NodeReport, Report
 
 SHOWN_CHANGES = 20
@@ -291,7 +292,7 @@ def runs_lines(runs: Sequence[PastRun], environment: int | None) -> Iterator[str
         )
 
 
-def run_lines(run: PastRun, nodes: Sequence[PastNode], report: Mapping[str, Any] | None) -> Iterator[str]:
+def run_lines(run: PastRun, nodes: Sequence[RunNode], report: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the lines about one run: who and where, then its report, else the nodes that it was done with."""
     yield f"Run {run.identity}: {run.outcome}"
     yield (
