@@ -31,7 +31,7 @@ from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, 
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.sync.diff import changes
+from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.standing_overrides import addresses_of
 from configdb_sync.tenants.listing import Page
