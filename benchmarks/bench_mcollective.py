@@ -26,7 +26,7 @@ from configdb_sync.mcollective.link import Link
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.settings import Bounds, BusSettings
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory

@@ -13,8 +13,8 @@ from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.mcollective.trial import try_broker
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.nodes.mcollective import MASTER
-from configdb_sync.nodes.names import is_plain, natural_key
-from configdb_sync.nodes.trial import NodeTrial, try_nodes
+from configdb_sync.nodes.plain_names import is_plain, natural_key
+from configdb_sync.nodes.selfcheck import NodeTrial, try_nodes
 
 _PATIENCE = 5.0
 _LONGEST = 20.0

@@ -20,7 +20,7 @@ from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_in_trees, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 
 Outcome = Removal | NodeError
 

@@ -28,7 +28,7 @@ from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
 from configdb_sync.nailgun.connect import connect as connect_nailgun
-from configdb_sync.nodes.names import shown
+from configdb_sync.nodes.plain_names import shown
 from configdb_sync.plugin.layers import plugin_layers, without_login
 from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
-from configdb_sync.nodes import faults, folders, replacing
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key, shown
-from configdb_sync.nodes.reading import open_regular
-from configdb_sync.nodes.survey import as_file, survey
+from configdb_sync.nodes import node_files, tree_writing
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
+from configdb_sync.nodes.plain_names import is_plain, natural_key, shown
 from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
+from configdb_sync.nodes.tree_reading import as_file, open_regular, survey
 from configdb_sync.nodes.writable import BASE, writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
 
@@ -98,54 +97,54 @@ class DirectoryNodes:
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Replace the file, or create it; see ``Nodes.write`` and ``replacing``."""
-        with self._tree(identity) as tree, faults.located(identity, path, "written"):
+        with self._tree(identity) as tree, node_files.located(identity, path, "written"):
             check_path(path)
             if len(content) > self._file_limit:
                 raise NodeFileError(f"would be larger than {self._file_limit} bytes")
             if expected is None:
                 return self._create(tree, path, content)
             with self._live(tree, path, expected) as (place, live):
-                found = replacing.replace(place.folder, live, content)
+                found = tree_writing.replace(place.folder, live, content)
                 return as_file(path, place.target, content, found)
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Take the file away, and with it the folders that were made for it and hold nothing else."""
-        with self._tree(identity) as tree, faults.located(identity, expected.path, "removed"):
+        with self._tree(identity) as tree, node_files.located(identity, expected.path, "removed"):
             check_path(expected.path)
             with self._live(tree, expected.path, expected) as (place, live):
                 if place.target != posixpath.join(HIERA, expected.path):
                     raise NodeFileError(f"leads to {place.target}; only a file that was created here can be removed")
-                replacing.take_away(place.folder, live)
-            folders.prune(tree, HIERA, expected.path)
+                tree_writing.take_away(place.folder, live)
+            tree_writing.prune(tree, HIERA, expected.path)
 
     def _create(self, tree: Tree, path: str, content: bytes) -> NodeFile:
         try:
-            folders.make(tree, HIERA, path, self._check_place)
+            tree_writing.make(tree, HIERA, path, self._check_place)
             with tree.at(posixpath.join(HIERA, path)) as place:
                 self._check_place(place.target)
                 if place.found is not None:
-                    raise replacing.appeared()
+                    raise tree_writing.appeared()
                 if place.linked:
                     raise NodeFileError(f"is a link to {place.target}, which isn't there")
-                replacing.clean(place.folder, self._clock(), None)
-                found = replacing.create(place.folder, place.name, content, self._new_mode)
+                tree_writing.clean(place.folder, self._clock(), None)
+                found = tree_writing.create(place.folder, place.name, content, self._new_mode)
                 return as_file(path, place.target, content, found)
         except BaseException:
-            folders.prune(tree, HIERA, path)
+            tree_writing.prune(tree, HIERA, path)
             raise
 
     @contextlib.contextmanager
-    def _live(self, tree: Tree, path: str, expected: NodeFile) -> Iterator[tuple[Place, replacing.Live]]:
+    def _live(self, tree: Tree, path: str, expected: NodeFile) -> Iterator[tuple[Place, tree_writing.Live]]:
         with self._place(tree, path) as place:
             if place.target != expected.target or not place.regular:
-                raise replacing.changed()
+                raise tree_writing.changed()
             self._check_file(tree, place.target)
-            replacing.clean(place.folder, self._clock(), place.found)
+            tree_writing.clean(place.folder, self._clock(), place.found)
             descriptor = open_regular(place)
             try:
-                live = replacing.look(descriptor, place.name, self._file_limit)
+                live = tree_writing.look(descriptor, place.name, self._file_limit)
                 if live.sha256 != expected.sha256:
-                    raise replacing.changed()
+                    raise tree_writing.changed()
                 yield place, live
             finally:
                 os.close(descriptor)
@@ -156,7 +155,7 @@ class DirectoryNodes:
             try:
                 place = stack.enter_context(tree.at(posixpath.join(HIERA, path)))
             except FileNotFoundError as error:
-                raise replacing.changed() from error
+                raise tree_writing.changed() from error
             yield place
 
     def _check_place(self, target: str) -> None:
@@ -182,7 +181,7 @@ class DirectoryNodes:
                 os.close(root)
         except OSError as error:
             raise NodeError(
-                f"{shown(str(self._root))}/{_PREFIX}{identity} can't be opened: {faults.why(error)}",
+                f"{shown(str(self._root))}/{_PREFIX}{identity} can't be opened: {node_files.why(error)}",
                 way_out=_EXPECTED,
                 node=identity,
             ) from error

@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
-from configdb_sync.nodes import faults
+from configdb_sync.nodes import node_files
 from configdb_sync.nodes.directory import check_path
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key
+from configdb_sync.nodes.node_files import Limits, NodeFile, NodeRead
+from configdb_sync.nodes.plain_names import is_plain, natural_key
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
-from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
 from configdb_sync.nodes.remote.writing import Writer
@@ -126,7 +125,7 @@ class MCollectiveNodes:
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Replace the file, or create it; see ``Nodes.write`` and ``remote.writing``."""
-        with faults.located(identity, path, "written"), _over_the_bus("written"):
+        with node_files.located(identity, path, "written"), _over_the_bus("written"):
             check_path(path)
             if len(content) > self._limits.file:
                 raise NodeFileError(f"would be larger than {self._limits.file} bytes")
@@ -137,7 +136,7 @@ class MCollectiveNodes:
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Take the file away, and with it the folders that were made for it and hold nothing else."""
-        with faults.located(identity, expected.path, "removed"), _over_the_bus("removed"):
+        with node_files.located(identity, expected.path, "removed"), _over_the_bus("removed"):
             check_path(expected.path)
             if not self._writable.allows(expected.target):
                 raise self._writable.refusal(expected.target)

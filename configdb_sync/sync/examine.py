@@ -21,7 +21,7 @@ from configdb_sync.hiera.sources import NodeMap, map_node
 from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.sync.acquaintance import Acquaintance
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.changing import change_of

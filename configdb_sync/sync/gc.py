@@ -19,7 +19,7 @@ from configdb_sync.database import Database
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, place_of
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.digests import from_json
 from configdb_sync.sync.options import RunOptions

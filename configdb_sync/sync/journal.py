@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from configdb_sync.clock import Clock
 from configdb_sync.database import Database
 from configdb_sync.exits import Exit
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.tables import OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS, next_number
 

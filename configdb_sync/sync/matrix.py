@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.database import Database
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.journal import DIED, FAILED
 from configdb_sync.sync.past_runs import AT_WORK, PastRun, PastRuns
 from configdb_sync.sync.states import State

@@ -19,8 +19,8 @@ from configdb_sync.hiera.given import given
 from configdb_sync.hiera.layouts import Layout
 from configdb_sync.hiera.sources import NodeMap
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from configdb_sync.sync.carry_out import Executor, NodeTask
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means

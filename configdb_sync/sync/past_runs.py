@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 from configdb_sync.clock import Clock
 from configdb_sync.database import Database
 from configdb_sync.errors import SettingsError
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.journal import DIED, FAILED
 from configdb_sync.sync.lease import LASTS
 from configdb_sync.sync.tables import LEASES, RUN_NODES, RUN_REPORTS, RUNS, now_of

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 
 from configdb_sync.errors import ProductError
 from configdb_sync.jsonvalues import canonical
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.folders import Held, Move

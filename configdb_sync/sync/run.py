@@ -13,7 +13,7 @@ from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.examine import Examiner

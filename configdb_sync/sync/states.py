@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.database import Database
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.nodes.plain_names import natural_key
 from configdb_sync.sync.journal import DIED
 from configdb_sync.sync.past_runs import PastRuns
 from configdb_sync.sync.tables import OPEN_PROBLEMS

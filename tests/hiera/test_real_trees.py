@@ -7,7 +7,7 @@ from configdb_sync.hiera.facts import facts_of
 from configdb_sync.hiera.layouts import DEFAULT, Layout, layout_of
 from configdb_sync.hiera.sources import map_node
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from tests.support.fixtures import require_data
 
 

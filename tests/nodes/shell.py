@@ -12,9 +12,8 @@ from typing import Any
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Counts, Failure, Outcome, Reply
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import Limits, NodeRead
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.limits import Limits
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.reading import Reading
 from tests.support.rpc import OneByOne

@@ -15,8 +15,8 @@ import pytest
 
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError, SettingsError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.folders import MARK
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
+from configdb_sync.nodes.tree_writing import MARK
 from tests.nodes.trees import ASTUTE, file_of, make_node, nodes_at, open_descriptors, read_one, snapshot
 from tests.support.fixtures import make_writable, require_data
 

@@ -16,7 +16,7 @@ import pytest
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
 from configdb_sync.mcollective.rpc import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.support import fixtures

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.nodes.names import is_plain, natural_key, shown
+from configdb_sync.nodes.plain_names import is_plain, natural_key, shown
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,22 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Reply
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import Limits, NodeRead
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import PIECES_LIMIT, Commands
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import listed
-from configdb_sync.nodes.remote.output import Output, fault, last_words, system_words
-from configdb_sync.nodes.remote.pieces import Assembly, next_pieces, split
+from configdb_sync.nodes.remote.output import (
+    Assembly,
+    Output,
+    OutputError,
+    fault,
+    last_words,
+    listed,
+    next_pieces,
+    split,
+    system_words,
+    unpacked,
+)
 from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.stream import OutputError, unpacked
 from tests.nodes.shell import ARGUMENT, ShellRpc, read
 
 RECORDS = [

@@ -14,13 +14,10 @@ import pytest
 
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import Limits, NodeRead
 from configdb_sync.nodes.remote.commands import Commands, Piece
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import listed
-from configdb_sync.nodes.remote.output import Output
+from configdb_sync.nodes.remote.output import Output, listed, unpacked
 from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.stream import unpacked
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support import fixtures

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from configdb_sync.errors import FileChangedError, NodeFileError
 from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.parts import parts
+from configdb_sync.nodes.node_files import Limits, NodeFile, NodeRead
+from configdb_sync.nodes.remote.agents import parts
 from tests.nodes.shell import ShellRpc, slow
 from tests.nodes.trees import ASTUTE, make_node, snapshot
 

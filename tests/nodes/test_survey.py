@@ -11,7 +11,7 @@ import pytest
 
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from tests.nodes.trees import ASTUTE, make_node, nodes_at, open_descriptors, read_one
 
 
@@ -125,7 +125,7 @@ def test_hostile_depth_number_and_size_are_bounded(tmp_path: Path, monkeypatch: 
     found = read_one(nodes_at(tmp_path))
     assert len(found.files) == 17
     assert [fault.what for fault in found.faults.values()] == ["lies more than 16 folders deep"]
-    monkeypatch.setattr("configdb_sync.nodes.survey.MAX_ENTRIES", 5)
+    monkeypatch.setattr("configdb_sync.nodes.tree_reading.MAX_ENTRIES", 5)
     found = read_one(nodes_at(tmp_path))
     assert [fault.what for fault in found.faults.values()] == ["holds more than 5 entries"]
     small = DirectoryNodes(tmp_path, env=16, node_limit=len(ASTUTE) + 5)

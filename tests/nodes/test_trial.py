@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.mcollective.outcomes import Counts, Failure, Missing, Outcome, Reply
-from configdb_sync.nodes.trial import NodeTrial, try_nodes
+from configdb_sync.nodes.selfcheck import NodeTrial, try_nodes
 
 SOUND = b"configdb-sync 1\0t /etc/hiera\0/etc/hiera\0end"
 THERE = Failure("1", 1, "File / already exists and may not be overwritten")

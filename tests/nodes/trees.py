@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from configdb_sync.nodes.tree import Tree
 
 ASTUTE = b"uid: '46'\ndeployment_id: 16\n"

@@ -18,7 +18,7 @@ from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.outcomes import Failure, Reply
 from configdb_sync.nodes.hiera_backend import Order, Removal, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from tests.nodes.shell import ShellRpc
 from tests.nodes.trees import make_node

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from configdb_sync.nodes.model import NodeFile
+from configdb_sync.nodes.node_files import NodeFile
 
 HIERA = "/etc/hiera"
 

@@ -11,15 +11,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.node_files import Limits, NodeFile, NodeRead
+from configdb_sync.nodes.plain_names import is_plain, shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, HIERA, Commands, Piece, letters
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import Entry, Listing, listed
-from configdb_sync.nodes.remote.output import Output, fault
-from configdb_sync.nodes.remote.pieces import Assembly, next_pieces, split
-from configdb_sync.nodes.remote.stream import OutputError, unpacked
-from configdb_sync.nodes.survey import aliases
+from configdb_sync.nodes.remote.output import (
+    Assembly,
+    Entry,
+    Listing,
+    Output,
+    OutputError,
+    fault,
+    listed,
+    next_pieces,
+    split,
+    unpacked,
+)
+from configdb_sync.nodes.tree_reading import aliases
 
 Outcome = str | NodeRead | NodeError
 """A further command, or the end: what was read, or why nothing was."""

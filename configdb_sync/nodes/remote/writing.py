@@ -16,13 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
-from configdb_sync.nodes import replacing
-from configdb_sync.nodes.model import NodeFile
-from configdb_sync.nodes.names import is_plain
-from configdb_sync.nodes.remote.agents import Agents, check_upload
+from configdb_sync.nodes import tree_writing
+from configdb_sync.nodes.node_files import NodeFile
+from configdb_sync.nodes.plain_names import is_plain
+from configdb_sync.nodes.remote.agents import Agents, Part, check_upload, names, parts
 from configdb_sync.nodes.remote.commands import HIERA, Commands, NewFile
 from configdb_sync.nodes.remote.output import Output, fault, system_words
-from configdb_sync.nodes.remote.parts import Part, names, parts
 from configdb_sync.nodes.writable import BASE, Writable
 
 _ANSWER = re.compile(rb"configdb-sync 1 (?P<word>[a-z]+)(?: (?P<rest>[^\n]*))?\n(?:(?P<more>[^\n]*)\n)?")
@@ -178,11 +177,11 @@ def _answer(output: Output) -> Answer | None:
 
 def _refusal(found: Answer, output: Output, doing: str) -> NodeFileError:
     if found.word == "changed":
-        return replacing.changed()
+        return tree_writing.changed()
     if found.word == "appeared":
-        return replacing.appeared()
+        return tree_writing.appeared()
     if found.word == "linked":
-        return replacing.linked(int(found.rest) if found.rest.isdigit() else 2)
+        return tree_writing.linked(int(found.rest) if found.rest.isdigit() else 2)
     if found.word in _WHY:
         return NodeFileError(*_WHY[found.word])
     words, way_out = system_words(output.stderr)

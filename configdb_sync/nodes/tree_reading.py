@@ -1,4 +1,4 @@
-"""All settings files of one tree: every ``*.yaml`` below the hiera folder, each one read or a fault."""
+"""One regular file read whole: bounded, never a device, never half of a write that is under way."""
 
 from __future__ import annotations
 
@@ -9,11 +9,63 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
-from configdb_sync.nodes import faults
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, shown
-from configdb_sync.nodes.reading import open_regular, read_whole
-from configdb_sync.nodes.tree import Folder, Tree
+from configdb_sync.nodes import node_files
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
+from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.tree import OPEN_FILE, Folder, Place, Tree
+
+_TRIES = 3
+_CHUNK = 1 << 20
+
+
+def open_regular(place: Place) -> int:
+    """Return a descriptor (read only) of the regular file at ``place``; the caller closes it.
+
+    Raises ``NodeFileError`` (without node and file) if nothing or something else is there, OSError otherwise.
+    """
+    if place.found is None:
+        raise NodeFileError(f"is a link to {place.target}, which isn't there" if place.linked else "is not there")
+    if not place.regular:
+        raise NodeFileError("is not a regular file")
+    descriptor = os.open(place.name, OPEN_FILE, dir_fd=place.folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NodeFileError("is not a regular file")
+    return descriptor
+
+
+def read_whole(descriptor: int, limit: int) -> tuple[bytes, os.stat_result]:
+    """Return content and state of an open regular file.
+
+    Raises ``NodeFileError`` (without node and file) for more than ``limit`` bytes and for a file that is
+    being written in place, as Astute's ``uploadfile`` agent does.
+    """
+    for _ in range(_TRIES):
+        before = os.fstat(descriptor)
+        if before.st_size > limit:
+            raise NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; look what it is")
+        content = _read(descriptor, limit + 1)
+        after = os.fstat(descriptor)
+        if len(content) == after.st_size and _state(before) == _state(after):
+            return content, after
+    raise NodeFileError("is being written at this moment", way_out="run again")
+
+
+def _read(descriptor: int, most: int) -> bytes:
+    parts: list[bytes] = []
+    place = 0
+    while place < most:
+        part = os.pread(descriptor, min(_CHUNK, most - place), place)
+        if not part:
+            break
+        parts.append(part)
+        place += len(part)
+    return b"".join(parts)
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
+
 
 MAX_DEPTH = 16
 """Folders below the hiera folder; Fuel has two levels."""
@@ -35,12 +87,12 @@ class _Survey:
     room: int
     entries: int = 0
     files: dict[str, NodeFile] = field(default_factory=dict)
-    faults: dict[str, NodeFileError] = field(default_factory=dict)
+    node_files: dict[str, NodeFileError] = field(default_factory=dict)
 
     def fault(self, path: str, error: NodeFileError | OSError) -> None:
         file = shown(path)
         if isinstance(error, OSError):
-            error = faults.file_error(error, "read", node=self.identity, file=file)
+            error = node_files.file_error(error, "read", node=self.identity, file=file)
         error.node, error.file = self.identity, file
         self.faults[file] = error
 
@@ -67,7 +119,7 @@ def _folder(work: _Survey, prefix: str, above: tuple[_Inode, ...]) -> None:
                 _files(work, folder, prefix, [name for name, _ in names if name.endswith(_SUFFIX)])
     except (OSError, NodeFileError) as error:
         if not prefix:
-            why = faults.why(error) if isinstance(error, OSError) else error.what
+            why = node_files.why(error) if isinstance(error, OSError) else error.what
             raise NodeError(
                 f"{work.base} can't be listed: {why}", way_out="a node needs this folder", node=work.identity
             ) from error
@@ -127,12 +179,12 @@ def _files(work: _Survey, folder: Folder, prefix: str, names: Sequence[str]) -> 
             work.fault(path, NodeFileError("has a name that is not plain UTF-8 text"))
             continue
         try:
-            work.files[path] = _read(work, folder, path, name)
+            work.files[path] = _read_survey(work, folder, path, name)
         except (NodeFileError, OSError) as error:
             work.fault(path, error)
 
 
-def _read(work: _Survey, folder: Folder, path: str, name: str) -> NodeFile:
+def _read_survey(work: _Survey, folder: Folder, path: str, name: str) -> NodeFile:
     with folder.at(name) as place:
         descriptor = open_regular(place)
         try:

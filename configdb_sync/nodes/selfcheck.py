@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Failure, Outcome, Reply, Rpc
+from configdb_sync.nodes.node_files import Limits
 from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOAD, UPLOADFILE, Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import listed
-from configdb_sync.nodes.remote.output import Output, fault
-from configdb_sync.nodes.remote.stream import OutputError, unpacked
+from configdb_sync.nodes.remote.output import Output, OutputError, fault, listed, unpacked
 
 # The agent finds that it is there, and may not be overwritten: that it says so shows that it works.
 _NEVER_WRITTEN = "/"
