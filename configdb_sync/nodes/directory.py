@@ -18,7 +18,7 @@ from configdb_sync.errors import NodeError, NodeFileError, SettingsError
 from configdb_sync.nodes import node_files, tree_writing
 from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from configdb_sync.nodes.plain_names import is_plain, natural_key, shown
-from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
+from configdb_sync.nodes.tree import OPEN_FOLDER, NodeTree, ResolvedPath
 from configdb_sync.nodes.tree_reading import as_file, open_regular, survey
 from configdb_sync.nodes.writable import BASE, writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
@@ -117,7 +117,7 @@ class DirectoryNodes:
                 tree_writing.take_away(place.folder, live)
             tree_writing.prune(tree, HIERA, expected.path)
 
-    def _create(self, tree: Tree, path: str, content: bytes) -> NodeFile:
+    def _create(self, tree: NodeTree, path: str, content: bytes) -> NodeFile:
         try:
             tree_writing.make(tree, HIERA, path, self._check_place)
             with tree.at(posixpath.join(HIERA, path)) as place:
@@ -134,7 +134,9 @@ class DirectoryNodes:
             raise
 
     @contextlib.contextmanager
-    def _live(self, tree: Tree, path: str, expected: NodeFile) -> Iterator[tuple[Place, tree_writing.Live]]:
+    def _live(
+        self, tree: NodeTree, path: str, expected: NodeFile
+    ) -> Iterator[tuple[ResolvedPath, tree_writing.OpenFile]]:
         with self._place(tree, path) as place:
             if place.target != expected.target or not place.regular:
                 raise tree_writing.changed()
@@ -150,7 +152,7 @@ class DirectoryNodes:
                 os.close(descriptor)
 
     @contextlib.contextmanager
-    def _place(self, tree: Tree, path: str) -> Iterator[Place]:
+    def _place(self, tree: NodeTree, path: str) -> Iterator[ResolvedPath]:
         with contextlib.ExitStack() as stack:
             try:
                 place = stack.enter_context(tree.at(posixpath.join(HIERA, path)))
@@ -162,7 +164,7 @@ class DirectoryNodes:
         if not self._writable.allows(target):
             raise self._writable.refusal(target)
 
-    def _check_file(self, tree: Tree, target: str) -> None:
+    def _check_file(self, tree: NodeTree, target: str) -> None:
         if self._writable.allows_linked(target):
             with contextlib.suppress(OSError), tree.at(BASE) as place:
                 if place.target == target:
@@ -170,7 +172,7 @@ class DirectoryNodes:
         self._check_place(target)
 
     @contextlib.contextmanager
-    def _tree(self, identity: str) -> Iterator[Tree]:
+    def _tree(self, identity: str) -> Iterator[NodeTree]:
         if not identity or not is_plain(identity) or "/" in identity:
             raise NodeError("is no name that a node can have", node=shown(identity))
         try:
@@ -186,7 +188,7 @@ class DirectoryNodes:
                 node=identity,
             ) from error
         try:
-            yield Tree(top)
+            yield NodeTree(top)
         finally:
             os.close(top)
 

@@ -11,13 +11,13 @@ from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
 from configdb_sync.nodes import node_files
 from configdb_sync.nodes.directory import check_path
-from configdb_sync.nodes.node_files import Limits, NodeFile, NodeRead
+from configdb_sync.nodes.node_files import NodeFile, NodeRead, ReadLimits
 from configdb_sync.nodes.plain_names import is_plain, natural_key
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
-from configdb_sync.nodes.remote.output import Output
+from configdb_sync.nodes.remote.output import CommandOutput
 from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.writing import Writer
+from configdb_sync.nodes.remote.writing import FileWriter
 from configdb_sync.nodes.writable import writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
 
@@ -46,12 +46,12 @@ class MCollectiveNodes:
         timeout: float = 60.0,
         patience: float = 5.0,
         expected: Collection[str] = (),
-        limits: Limits | None = None,
+        limits: ReadLimits | None = None,
         new_mode: int = 0o640,
         root: str = "",
         token: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or ReadLimits()
         self._rpc = rpc
         self._agents = Agents(rpc, timeout)
         self._commands = Commands(max(1, round(timeout)), self._limits.file, root)
@@ -144,11 +144,11 @@ class MCollectiveNodes:
                 raise NodeFileError(f"leads to {expected.target}; only a file that was created here can be removed")
             self._writer(identity).remove(expected)
 
-    def _writer(self, identity: str) -> Writer:
-        return Writer(self._agents, self._commands, identity, self._token)
+    def _writer(self, identity: str) -> FileWriter:
+        return FileWriter(self._agents, self._commands, identity, self._token)
 
 
-def _take(reading: Reading, output: Output | NodeError) -> str | NodeRead | NodeError:
+def _take(reading: Reading, output: CommandOutput | NodeError) -> str | NodeRead | NodeError:
     return output if isinstance(output, NodeError) else reading.take(output)
 
 

@@ -132,7 +132,7 @@ def located(identity: str, path: str, doing: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadLimits:
     """``file`` and ``node`` in bytes; ``stream`` is what one answer may hold once it is unpacked."""
 
     file: int = 32 << 20

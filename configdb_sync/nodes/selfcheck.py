@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Failure, Outcome, Reply, Rpc
-from configdb_sync.nodes.node_files import Limits
+from configdb_sync.nodes.node_files import ReadLimits
 from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOAD, UPLOADFILE, Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
-from configdb_sync.nodes.remote.output import Output, OutputError, fault, listed, unpacked
+from configdb_sync.nodes.remote.output import CommandOutput, OutputError, fault, listed, unpacked
 
 # The agent finds that it is there, and may not be overwritten: that it says so shows that it works.
 _NEVER_WRITTEN = "/"
@@ -64,12 +64,12 @@ def _listed(outcome: Outcome, agents: Agents, now: float) -> NodeTrial:
         return NodeTrial(outcome.identity, error=NodeError(str(error), node=outcome.identity))
 
 
-def _files(output: Output) -> int:
+def _files(output: CommandOutput) -> int:
     """Return how many settings files there are. Raises ``OutputError`` if their folder can't be read."""
     why = fault(output)
     if why is not None:
         raise OutputError(why)
-    listing = listed(unpacked(output.stdout, Limits().stream).content, contents=False)
+    listing = listed(unpacked(output.stdout, ReadLimits().stream).content, contents=False)
     if not listing.targets.get(HIERA.encode()):
         raise OutputError(f"it has no folder {HIERA}")
     if listing.unlistable:

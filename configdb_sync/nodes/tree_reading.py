@@ -12,13 +12,13 @@ from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
 from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from configdb_sync.nodes.plain_names import is_plain, shown
-from configdb_sync.nodes.tree import OPEN_FILE, Folder, Place, Tree
+from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath
 
 _TRIES = 3
 _CHUNK = 1 << 20
 
 
-def open_regular(place: Place) -> int:
+def open_regular(place: ResolvedPath) -> int:
     """Return a descriptor (read only) of the regular file at ``place``; the caller closes it.
 
     Raises ``NodeFileError`` (without node and file) if nothing or something else is there, OSError otherwise.
@@ -80,7 +80,7 @@ _Inode = tuple[int, int]
 
 @dataclass
 class _Survey:
-    tree: Tree
+    tree: NodeTree
     identity: str
     base: str
     file_limit: int
@@ -97,7 +97,7 @@ class _Survey:
         self.faults[file] = error
 
 
-def survey(tree: Tree, identity: str, base: str, *, file_limit: int, node_limit: int) -> NodeRead:
+def survey(tree: NodeTree, identity: str, base: str, *, file_limit: int, node_limit: int) -> NodeRead:
     """Return what lies below the node folder ``base``.
 
     A fault's key that ends in ``/`` is a folder that could not be listed. Of several paths that lead to one
@@ -172,7 +172,7 @@ def _link_to_folder(work: _Survey, path: str) -> bool:
         return True
 
 
-def _files(work: _Survey, folder: Folder, prefix: str, names: Sequence[str]) -> None:
+def _files(work: _Survey, folder: OpenFolder, prefix: str, names: Sequence[str]) -> None:
     for name in names:
         path = prefix + name
         if not is_plain(path):
@@ -184,7 +184,7 @@ def _files(work: _Survey, folder: Folder, prefix: str, names: Sequence[str]) -> 
             work.fault(path, error)
 
 
-def _read_survey(work: _Survey, folder: Folder, path: str, name: str) -> NodeFile:
+def _read_survey(work: _Survey, folder: OpenFolder, path: str, name: str) -> NodeFile:
     with folder.at(name) as place:
         descriptor = open_regular(place)
         try:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from configdb_sync.errors import FileChangedError, NodeFileError
-from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
+from configdb_sync.nodes.tree import OPEN_FOLDER, NodeTree, ResolvedPath
 from configdb_sync.nodes.tree_reading import read_whole
 
 LEFTOVER_AGE = 600.0
@@ -32,7 +32,7 @@ _NOT_COPIED = frozenset({"security.ima", "security.evm", "security.capability"})
 
 
 @dataclass(frozen=True)
-class Live:
+class OpenFile:
     """A file that is open for the whole of its replacement: what it is and what it holds."""
 
     descriptor: int
@@ -41,13 +41,13 @@ class Live:
     sha256: str
 
 
-def look(descriptor: int, name: str, limit: int) -> Live:
+def look(descriptor: int, name: str, limit: int) -> OpenFile:
     """Read an open regular file of at most ``limit`` bytes. Raises as ``read_whole`` does."""
     content, found = read_whole(descriptor, limit)
-    return Live(descriptor, name, found, hashlib.sha256(content).hexdigest())
+    return OpenFile(descriptor, name, found, hashlib.sha256(content).hexdigest())
 
 
-def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
+def replace(folder: int, live: OpenFile, content: bytes) -> os.stat_result:
     """Put ``content`` in place of ``live``, with its owner, group, mode, labels; return the new file's state.
 
     Raises ``FileChangedError`` if the file isn't ``live`` any more, ``NodeFileError`` or OSError for what
@@ -89,14 +89,14 @@ def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
         return os.fstat(descriptor)
 
 
-def take_away(folder: int, live: Live) -> None:
+def take_away(folder: int, live: OpenFile) -> None:
     """Remove ``live``. Raises ``FileChangedError`` if the file isn't that any more."""
     check_unchanged(folder, live)
     os.unlink(live.name, dir_fd=folder)
     settle(folder)
 
 
-def check_unchanged(folder: int, live: Live) -> None:
+def check_unchanged(folder: int, live: OpenFile) -> None:
     """Raise ``FileChangedError`` unless the name in ``folder`` is still ``live``, state and content."""
     try:
         now = os.stat(live.name, dir_fd=folder, follow_symlinks=False)
@@ -254,7 +254,7 @@ def settle(folder: int) -> None:
 MARK = ".configdb-sync.folder"
 
 
-def make(tree: Tree, base: str, path: str, check: Callable[[str], None]) -> None:
+def make(tree: NodeTree, base: str, path: str, check: Callable[[str], None]) -> None:
     """Make each missing folder on the way from the node folder ``base`` to the file ``path`` below it.
 
     They get owner, group and mode of the folder that they are made in. ``check`` is asked about the absolute
@@ -271,7 +271,7 @@ def make(tree: Tree, base: str, path: str, check: Callable[[str], None]) -> None
             _make_one(place)
 
 
-def prune(tree: Tree, base: str, path: str) -> None:
+def prune(tree: NodeTree, base: str, path: str) -> None:
     """Take away the folders on the way to the file ``path`` that we made and that hold nothing any more."""
     for parent in reversed(_parents(path)):
         try:
@@ -287,7 +287,7 @@ def _parents(path: str) -> list[str]:
     return ["/".join(steps[: count + 1]) for count in range(len(steps))]
 
 
-def _make_one(place: Place) -> None:
+def _make_one(place: ResolvedPath) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(place.name, 0o700, dir_fd=place.folder)
         made = os.open(place.name, OPEN_FOLDER, dir_fd=place.folder)
@@ -301,7 +301,7 @@ def _make_one(place: Place) -> None:
             os.close(made)
 
 
-def _remove_one(place: Place) -> bool:
+def _remove_one(place: ResolvedPath) -> bool:
     folder = os.open(place.name, OPEN_FOLDER, dir_fd=place.folder)
     try:
         if os.listdir(folder) != [MARK]:  # noqa: PTH208  a descriptor, no path

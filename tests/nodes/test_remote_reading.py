@@ -14,16 +14,16 @@ import pytest
 
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.node_files import Limits, NodeRead
+from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.commands import Commands, Piece
-from configdb_sync.nodes.remote.output import Output, listed, unpacked
+from configdb_sync.nodes.remote.output import CommandOutput, listed, unpacked
 from configdb_sync.nodes.remote.reading import Reading
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support import fixtures
 
 
-def read(node: Path, limits: Limits | None = None, *, commands: int = 1) -> NodeRead:
+def read(node: Path, limits: ReadLimits | None = None, *, commands: int = 1) -> NodeRead:
     found, count = shell.read(node, limits)
     assert isinstance(found, NodeRead), found
     assert count == commands
@@ -94,7 +94,7 @@ def test_each_file_that_cant_be_read_is_a_fault_and_the_others_go_on(tmp_path: P
             listener.bind(f"/proc/self/fd/{here}/socket.yaml")
         finally:
             os.close(here)
-    found = read(node, Limits(file=100))
+    found = read(node, ReadLimits(file=100))
     assert sorted(found.files) == ["astute.yaml", "full.yaml"]
     assert whats(found) == {
         "dangling.yaml": "is a link to /etc/hiera/nothing.yaml, which isn't there",
@@ -248,7 +248,7 @@ def test_more_than_a_node_may_have_is_a_fault(tmp_path: Path) -> None:
     node = make_node(tmp_path)
     for name in "abc":
         (node / f"etc/hiera/{name}.yaml").write_bytes(b"#" * 100)
-    found = read(node, Limits(node=240))
+    found = read(node, ReadLimits(node=240))
     assert len(found.files) == 3
     assert set(whats(found).values()) == {"is one too many: the node's files are larger than may be read of one node"}
 
@@ -438,16 +438,16 @@ def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (Output(b"", b"", 42), "could not be started (exit code 42)"),
-        (Output(b"", b"", 124), "took too long and was ended"),
-        (Output(b"", b"sh: 1: timeout: not found\n", 127), "failed (exit code 127): sh: 1: timeout: not found"),
-        (Output(b"", b"x\n\x1b[31m" + b"y" * 300, 1), "failed (exit code 1): \\x1b[31m" + "y" * 100),
-        (Output(b"", b"", 0), "printed only a part"),
-        (Output(b"?", b"", 0), "is not base64"),
-        (Output(b"AAAA", b"", 0), "is not compressed as it should be"),
+        (CommandOutput(b"", b"", 42), "could not be started (exit code 42)"),
+        (CommandOutput(b"", b"", 124), "took too long and was ended"),
+        (CommandOutput(b"", b"sh: 1: timeout: not found\n", 127), "failed (exit code 127): sh: 1: timeout: not found"),
+        (CommandOutput(b"", b"x\n\x1b[31m" + b"y" * 300, 1), "failed (exit code 1): \\x1b[31m" + "y" * 100),
+        (CommandOutput(b"", b"", 0), "printed only a part"),
+        (CommandOutput(b"?", b"", 0), "is not base64"),
+        (CommandOutput(b"AAAA", b"", 0), "is not compressed as it should be"),
     ],
 )
-def test_an_answer_that_isnt_ours_is_an_error_of_that_node(output: Output, text: str) -> None:
+def test_an_answer_that_isnt_ours_is_an_error_of_that_node(output: CommandOutput, text: str) -> None:
     reading = Reading("46", Commands())
     reading.first()
     found = reading.take(output)

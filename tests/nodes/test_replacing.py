@@ -31,7 +31,7 @@ class Folder:
         self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self.opened: list[int] = []
 
-    def look(self) -> tree_writing.Live:
+    def look(self) -> tree_writing.OpenFile:
         self.opened.append(os.open(self.file, os.O_RDONLY))
         return tree_writing.look(self.opened[-1], "x.yaml", 1000)
 

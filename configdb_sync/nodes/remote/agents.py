@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply, Rpc
 from configdb_sync.nodes.plain_names import shown
-from configdb_sync.nodes.remote.output import Output, OutputError
+from configdb_sync.nodes.remote.output import CommandOutput, OutputError
 
 SHELL, EXECUTE = "execute_shell_command", "execute"
 UPLOADFILE, UPLOAD = "uploadfile", "upload"
@@ -25,18 +25,18 @@ class Agents:
     rpc: Rpc
     timeout: float
 
-    def run_all(self, command: str, identities: Sequence[str]) -> Iterator[tuple[str, Output | NodeError]]:
+    def run_all(self, command: str, identities: Sequence[str]) -> Iterator[tuple[str, CommandOutput | NodeError]]:
         """Have all nodes run a command; yield what came of it for each, as they come. Raises ``BusError``."""
         for outcome in self.rpc.call(SHELL, EXECUTE, {"cmd": command}, identities, timeout=self.timeout):
             yield outcome.identity, self.output(outcome)
 
-    def run_each(self, commands: dict[str, str]) -> Iterator[tuple[str, Output | NodeError]]:
+    def run_each(self, commands: dict[str, str]) -> Iterator[tuple[str, CommandOutput | NodeError]]:
         """Have each node run a command of its own. Raises ``BusError``."""
         requests = {identity: {"cmd": command} for identity, command in commands.items()}
         for outcome in self.rpc.call_each(SHELL, EXECUTE, requests, timeout=self.timeout):
             yield outcome.identity, self.output(outcome)
 
-    def run(self, identity: str, command: str) -> Output:
+    def run(self, identity: str, command: str) -> CommandOutput:
         """Have one node run a command. Raises ``NodeError`` if nothing can be said of it, ``BusError``."""
         for _, output in self.run_all(command, [identity]):
             if isinstance(output, NodeError):
@@ -63,7 +63,7 @@ class Agents:
             if found is not None:
                 raise found
 
-    def output(self, outcome: Outcome) -> Output | NodeError:
+    def output(self, outcome: Outcome) -> CommandOutput | NodeError:
         """Return what a command left behind, or why nothing can be said of it."""
         found = self.failed(outcome)
         if found is not None or not isinstance(outcome, Reply):
@@ -73,7 +73,7 @@ class Agents:
             code = data.get("exit_code")
             if isinstance(code, bool) or not isinstance(code, int):
                 raise OutputError("no exit code")
-            return Output(_bytes(data.get("stdout")), _bytes(data.get("stderr")), code)
+            return CommandOutput(_bytes(data.get("stdout")), _bytes(data.get("stderr")), code)
         except OutputError as error:
             return NodeError(f"its answer can't be understood: {error}", node=outcome.identity)
 
@@ -122,7 +122,7 @@ _FILLER = b"."
 
 
 @dataclass(frozen=True)
-class Part:
+class UploadPart:
     """What is sent in one message, and the name that it gets in the temporary folder.
 
     A name that ends in ``p`` tells that one byte was put behind the content.
@@ -132,23 +132,23 @@ class Part:
     content: bytes = field(repr=False)
 
 
-def parts(content: bytes, limit: int = UPLOAD_LIMIT) -> list[Part]:
+def parts(content: bytes, limit: int = UPLOAD_LIMIT) -> list[UploadPart]:
     """Return the parts of a content; none for an empty one.
 
     The agent's own rule is ``^.+$``: it refuses what has no character besides line ends.
     """
     pieces = [content[place : place + limit] for place in range(0, len(content), limit)]
     if len(pieces) == 1 and content.strip(b"\n"):
-        return [Part(WHOLE, content)]
+        return [UploadPart(WHOLE, content)]
     return [_part(number, piece) for number, piece in enumerate(pieces, start=1)]
 
 
-def _part(number: int, piece: bytes) -> Part:
+def _part(number: int, piece: bytes) -> UploadPart:
     if piece.strip(b"\n"):
-        return Part(str(number), piece)
-    return Part(f"{number}p", piece + _FILLER)
+        return UploadPart(str(number), piece)
+    return UploadPart(f"{number}p", piece + _FILLER)
 
 
-def names(found: list[Part]) -> list[str]:
+def names(found: list[UploadPart]) -> list[str]:
     """Return the names of the parts that have to be put together: none if there is but the whole."""
     return [part.name for part in found if part.name != WHOLE]

@@ -28,7 +28,7 @@ _WAYS_OUT = {os.strerror(number): way_out for number, way_out in (WAYS_OUT | _ON
 
 
 @dataclass(frozen=True)
-class Output:
+class CommandOutput:
     """The outputs of the agent ``execute_shell_command``."""
 
     stdout: bytes = field(repr=False)
@@ -36,7 +36,7 @@ class Output:
     code: int
 
 
-def fault(output: Output) -> str | None:
+def fault(output: CommandOutput) -> str | None:
     """Return why a command didn't run to its end, None if it did."""
     if output.code == 0:
         return None
@@ -108,7 +108,7 @@ _ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\\\": b"\\"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileState:
     """A state: ``kind`` is find's letter, links followed (``f``, ``d``; ``l`` for a link that leads nowhere).
 
     ``stamp`` (time of change of the content, device, inode) and the rest tell one state of a file from another.
@@ -137,7 +137,7 @@ class Listing:
     """
 
     whole: bool
-    entries: dict[bytes, Entry]
+    entries: dict[bytes, FileState]
     targets: dict[bytes, bytes]
     large: frozenset[bytes]
     unlistable: frozenset[bytes]
@@ -145,7 +145,7 @@ class Listing:
     contents: dict[bytes, bytes] = field(repr=False)
 
 
-def entry(text: bytes) -> Entry:
+def entry(text: bytes) -> FileState:
     """Return the state that a line of ``scripts/pieces.sh`` tells. Raises ``OutputError``."""
     found = _STATE.fullmatch(text)
     if found is None:
@@ -153,10 +153,10 @@ def entry(text: bytes) -> Entry:
     return _entry(found)
 
 
-def _entry(found: re.Match[bytes]) -> Entry:
+def _entry(found: re.Match[bytes]) -> FileState:
     kind = found["kind"].decode("latin-1")
     numbers = (int(found["mode"], 8), int(found["owner"]), int(found["group"]), int(found["size"]))
-    return Entry(kind, *numbers, found["stamp"])
+    return FileState(kind, *numbers, found["stamp"])
 
 
 def listed(content: bytes, *, contents: bool = True) -> Listing:
@@ -176,7 +176,7 @@ class _Parser:
         self._content = content
         self._place = 0
         self._with_contents = contents
-        self.entries: dict[bytes, Entry] = {}
+        self.entries: dict[bytes, FileState] = {}
         self.targets: dict[bytes, bytes] = {}
         self.large: set[bytes] = set()
         self.unlistable: set[bytes] = set()
@@ -272,7 +272,7 @@ class Assembly:
     most: int
     tries: int
     size: int
-    state: Entry | None = None
+    state: FileState | None = None
     digest: str = ""
     parts: list[bytes] = field(default_factory=list)
     got: int = 0
@@ -310,7 +310,7 @@ class Assembly:
         else:
             self._add(piece, state, digest, packed)
 
-    def _add(self, piece: Piece, state: Entry, digest: bytes, packed: bytes) -> None:
+    def _add(self, piece: Piece, state: FileState, digest: bytes, packed: bytes) -> None:
         if not piece.offset:
             self.state, self.digest, self.size = state, digest.decode("ascii", "replace"), state.size
         stream = unpacked(packed, piece.length)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
-from configdb_sync.nodes.node_files import Limits, NodeFile, NodeRead
+from configdb_sync.nodes.node_files import NodeFile, NodeRead, ReadLimits
 from configdb_sync.nodes.plain_names import is_plain, shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, HIERA, Commands, Piece, letters
 from configdb_sync.nodes.remote.output import (
     Assembly,
-    Entry,
+    CommandOutput,
+    FileState,
     Listing,
-    Output,
     OutputError,
     fault,
     listed,
@@ -28,7 +28,7 @@ from configdb_sync.nodes.remote.output import (
 )
 from configdb_sync.nodes.tree_reading import aliases
 
-Outcome = str | NodeRead | NodeError
+NextStep = str | NodeRead | NodeError
 """A further command, or the end: what was read, or why nothing was."""
 
 _SUFFIX = ".yaml"
@@ -41,13 +41,13 @@ class Reading:
 
     identity: str
     commands: Commands
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadLimits = field(default_factory=ReadLimits)
     _asked: list[Piece] | None = None
     _waiting: dict[str, Assembly] = field(default_factory=dict)
     _files: dict[str, NodeFile] = field(default_factory=dict)
     _faults: dict[str, NodeFileError] = field(default_factory=dict)
     _targets: dict[str, str] = field(default_factory=dict)
-    _folders: dict[bytes, Entry] = field(default_factory=dict)
+    _folders: dict[bytes, FileState] = field(default_factory=dict)
     _roots: list[bytes] = field(default_factory=list)
     _with_contents: bool = True
     _early: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Reading:
         """Return the first command."""
         return self.commands.read(self._roots)
 
-    def take(self, output: Output) -> Outcome:
+    def take(self, output: CommandOutput) -> NextStep:
         """Take what the last command left and return what comes next."""
         self._requests += 1
         why = fault(output)
@@ -96,7 +96,7 @@ class Reading:
 
     # The listing
 
-    def _listed(self, listing: Listing) -> Outcome:
+    def _listed(self, listing: Listing) -> NextStep:
         base = self.commands.hiera.encode()
         if base not in self._folders and (base not in listing.entries or base in listing.unlistable):
             return NodeError(f"{HIERA} can't be listed", way_out="a node needs this folder", node=self.identity)
@@ -155,7 +155,7 @@ class Reading:
             return "was not listed: there is too much in the node's folders"
         return None
 
-    def _above(self, path: bytes) -> list[Entry]:
+    def _above(self, path: bytes) -> list[FileState]:
         return [self._folders[folder] for folder in _folders_of(path) if folder in self._folders]
 
     def _entry(self, inside: str, path: bytes, listing: Listing) -> None:
@@ -206,7 +206,7 @@ class Reading:
             found = listing.targets.get(folder, b"").rstrip(b"/") + path[len(folder) :]
         return _text(found).removeprefix(self.commands.root) if found else ""
 
-    def _add(self, inside: str, state: Entry, content: bytes, digest: str) -> None:
+    def _add(self, inside: str, state: FileState, content: bytes, digest: str) -> None:
         self._files[inside] = NodeFile(
             path=inside,
             target=self._targets[inside],
@@ -219,7 +219,7 @@ class Reading:
 
     # The pieces
 
-    def _pieces(self, asked: list[Piece], stdout: bytes) -> Outcome:
+    def _pieces(self, asked: list[Piece], stdout: bytes) -> NextStep:
         by_path = {assembly.path: assembly for assembly in self._waiting.values()}
         for piece, lines in zip(asked, split(stdout, len(asked)), strict=True):
             by_path[piece.path].take(piece, lines)
@@ -233,7 +233,7 @@ class Reading:
                 self._fault(inside, assembly.fault or NodeFileError("is not there any more"))
         return self._next()
 
-    def _next(self) -> Outcome:
+    def _next(self) -> NextStep:
         if self._requests >= self.limits.requests:
             for inside in [*self._waiting]:
                 self._fault(inside, NodeFileError("was not read: the node's files took too many requests"))

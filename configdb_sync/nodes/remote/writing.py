@@ -19,9 +19,9 @@ from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.nodes import tree_writing
 from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.nodes.plain_names import is_plain
-from configdb_sync.nodes.remote.agents import Agents, Part, check_upload, names, parts
+from configdb_sync.nodes.remote.agents import Agents, UploadPart, check_upload, names, parts
 from configdb_sync.nodes.remote.commands import HIERA, Commands, NewFile
-from configdb_sync.nodes.remote.output import Output, fault, system_words
+from configdb_sync.nodes.remote.output import CommandOutput, fault, system_words
 from configdb_sync.nodes.writable import BASE, Writable
 
 _ANSWER = re.compile(rb"configdb-sync 1 (?P<word>[a-z]+)(?: (?P<rest>[^\n]*))?\n(?:(?P<more>[^\n]*)\n)?")
@@ -38,7 +38,7 @@ _WHY = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScriptReply:
     """What a writing command says: one word, and what belongs to it."""
 
     word: str
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Writer:
+class FileWriter:
     """Writes one node's files. ``token``: eight fresh hexadecimal digits for each call."""
 
     agents: Agents
@@ -105,7 +105,7 @@ class Writer:
     def _temporary(self, target: str) -> str:
         return f".configdb-sync.{hashlib.sha256(target.encode()).hexdigest()[:8]}{self.token()}.tmp"
 
-    def _send(self, found: Sequence[Part], folder: str, temporary: str, path: str) -> None:
+    def _send(self, found: Sequence[UploadPart], folder: str, temporary: str, path: str) -> None:
         with _Discarding(self, folder, temporary, path):
             for part in found:
                 try:
@@ -113,7 +113,7 @@ class Writer:
                 except NodeError as error:
                     raise _file_error(error) from error
 
-    def _answer(self, command: str, *wanted: str, doing: str = "written") -> Answer:
+    def _answer(self, command: str, *wanted: str, doing: str = "written") -> ScriptReply:
         try:
             output = self.agents.run(self.identity, command)
         except NodeError as error:
@@ -127,13 +127,13 @@ class Writer:
             raise _refusal(found, output, doing)
         return found
 
-    def _folder(self, found: Answer) -> str:
+    def _folder(self, found: ScriptReply) -> str:
         folder = _text(found.more)
         if not folder.startswith(self.commands.root + "/") or not is_plain(folder):
             raise NodeFileError("can't be created: its folder has a name that is not plain UTF-8 text")
         return folder
 
-    def _written(self, path: str, target: str, content: bytes, found: Answer) -> NodeFile:
+    def _written(self, path: str, target: str, content: bytes, found: ScriptReply) -> NodeFile:
         state = _WRITTEN.fullmatch(found.rest)
         sha256 = hashlib.sha256(content).hexdigest()
         if state is None or state["sha256"].decode("ascii") != sha256:
@@ -152,7 +152,7 @@ class Writer:
 class _Discarding:
     """Takes the temporary folder away if the block fails."""
 
-    def __init__(self, writer: Writer, folder: str, temporary: str, path: str) -> None:
+    def __init__(self, writer: FileWriter, folder: str, temporary: str, path: str) -> None:
         self._writer = writer
         self._place = (folder, temporary, path)
 
@@ -168,14 +168,14 @@ def _longest(folder: str, temporary: str) -> str:
     return f"{folder}/{temporary}/new"
 
 
-def _answer(output: Output) -> Answer | None:
+def _answer(output: CommandOutput) -> ScriptReply | None:
     found = _ANSWER.fullmatch(output.stdout)
     if found is None or output.code != 0:
         return None
-    return Answer(found["word"].decode("ascii"), found["rest"] or b"", found["more"] or b"")
+    return ScriptReply(found["word"].decode("ascii"), found["rest"] or b"", found["more"] or b"")
 
 
-def _refusal(found: Answer, output: Output, doing: str) -> NodeFileError:
+def _refusal(found: ScriptReply, output: CommandOutput, doing: str) -> NodeFileError:
     if found.word == "changed":
         return tree_writing.changed()
     if found.word == "appeared":
