@@ -1,4 +1,4 @@
-"""What a node is to the rest of the product, and what every way to reach nodes must do.
+"""A node's files as the rest of the product sees them, and what every way to reach nodes must do.
 
 Paths are POSIX paths below the node's hiera folder (``override/plugins.yaml`` is ``/etc/hiera/override/plugins.yaml``);
 they come from nodes and are hostile until checked.
@@ -9,12 +9,37 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from configdb_sync.errors import NodeError, NodeFileError
-from configdb_sync.nodes.plain_names import shown
+from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
+from configdb_sync.nodes.plain_names import is_plain, shown
+
+HIERA = "/etc/hiera"
+"""The folder of the settings files on a node."""
+
+SUFFIX = ".yaml"
+NOT_PLAIN = "has a name that is not plain UTF-8 text"
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How much of a node is read at most; what is beyond is reported and never loaded.
+
+    ``file`` and ``node`` are bytes; ``entries`` and ``depth`` count what is below the hiera folder (Fuel has tens of
+    entries, two levels deep). Over the bus alone: ``stream`` is the most bytes that one answer unpacks to, ``tries``
+    how often a file that changes meanwhile is read, ``requests`` the most commands.
+    """
+
+    file: int = 32 << 20
+    node: int = 256 << 20
+    stream: int = 64 << 20
+    entries: int = 20_000
+    depth: int = 16
+    tries: int = 3
+    requests: int = 400
 
 
 @dataclass(frozen=True)
@@ -38,8 +63,8 @@ class NodeFile:
 class NodeRead:
     """What was read of one node. ``faults`` holds what could not be read, by path.
 
-    A path in ``faults`` that ends in ``/`` is a folder that could not be listed: a file below it may be there, so it
-    must not be taken for missing. Odd characters in these paths are escaped. No path is in both mappings.
+    A path in ``faults`` that ends in ``/`` is a folder that could not be listed: a file below it may exist, so do not
+    take it for missing. Odd characters in these paths are escaped. No path is in both mappings.
     """
 
     identity: str
@@ -47,7 +72,7 @@ class NodeRead:
     faults: Mapping[str, NodeFileError]
 
     def fault_of(self, path: str) -> NodeFileError | None:
-        """Return why the file ``path`` could not be read, or a folder that it would be in; None if neither is so."""
+        """Return why the file ``path``, or a folder above it, could not be read; None if all were read."""
         steps = path.split("/")
         folders = ("/".join(steps[:count]) + "/" for count in range(1, len(steps)))
         return next((self.faults[place] for place in (path, *folders) if place in self.faults), None)
@@ -55,7 +80,7 @@ class NodeRead:
 
 @dataclass(frozen=True)
 class NodeLeftOut(NodeRead):
-    """A node that isn't worked on in this run, though it is no fault: ``why`` tells. Nothing was read of it."""
+    """A node that this run leaves out for the reason ``why``, which is no fault. Nothing was read of it."""
 
     why: str
     fqdn: str | None
@@ -69,7 +94,7 @@ class Nodes(Protocol):
         """A text that names where these nodes are, the same at every run (``directory:/srv/trees``)."""
 
     def identities(self) -> Sequence[str]:
-        """Return the identities of all nodes there, in a stable order.
+        """Return the identities of all nodes in a stable order.
 
         Raises ``SettingsError``, ``NodeError`` or ``BusError`` if the place itself can't be used.
         """
@@ -84,12 +109,46 @@ class Nodes(Protocol):
         """Replace one file whole, or create it if ``expected`` is None; return it as it now is.
 
         Atomic, with owner, group, mode and links as they were. Raises ``FileChangedError`` if the file isn't
-        ``expected`` any more (or is there though None was expected), ``NodeFileError`` for every other failure;
+        ``expected`` any more (or exists though None was expected), ``NodeFileError`` for every other failure;
         the old file is then intact and nothing is left beside it.
         """
 
     def remove(self, identity: str, expected: NodeFile) -> None:
-        """Take away a file that an earlier run created. Raises as ``write`` does."""
+        """Remove a file that an earlier run created. Raises as ``write`` does."""
+
+
+def check_path(path: str) -> None:
+    """Raise ``NodeFileError`` (without node and file) unless ``path`` can be a settings file below the hiera folder."""
+    steps = path.split("/")
+    if not is_plain(path) or not path.endswith(SUFFIX) or any(step in {"", ".", ".."} for step in steps):
+        raise NodeFileError(f"is no path of a settings file below {HIERA}")
+
+
+def check_removable(file: NodeFile) -> None:
+    """Raise ``NodeFileError`` for a file that links lead elsewhere."""
+    if file.target != f"{HIERA}/{file.path}":
+        raise NodeFileError(f"leads to {file.target}; only a file that was created here can be removed")
+
+
+def aliases(files: Mapping[str, NodeFile]) -> dict[str, NodeFileError]:
+    """Return the faults of all paths but one of each file: one file is one data source's.
+
+    The file's own path counts, or else the first.
+    """
+    owners: dict[str, str] = {}
+    for path, file in sorted(files.items()):
+        if file.target == f"{HIERA}/{path}" or file.target not in owners:
+            owners[file.target] = path
+    return {
+        path: NodeFileError(f"leads to the same file as {owners[file.target]}, {file.target}")
+        for path, file in files.items()
+        if owners[file.target] != path
+    }
+
+
+def as_file(path: str, target: str, content: bytes, sha256: str, found: os.stat_result) -> NodeFile:
+    """Return a file with the state that the system gives for it."""
+    return NodeFile(path, target, content, sha256, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
 WAYS_OUT = {
@@ -101,9 +160,10 @@ WAYS_OUT = {
     errno.ELOOP: "its links lead in a circle, or a folder was replaced by a link just now",
     errno.ENOTDIR: "something on its way is no folder",
 }
+"""What to do about an error of the system, by its number."""
 
 
-def why(error: OSError) -> str:
+def system_text(error: OSError) -> str:
     """Return the system's own words for an error."""
     return os.strerror(error.errno) if error.errno else str(error)
 
@@ -111,10 +171,7 @@ def why(error: OSError) -> str:
 def file_error(error: OSError, doing: str, *, node: str, file: str) -> NodeFileError:
     """Return the error for a file that couldn't be ``doing`` (``read``, ``written``, ``removed``)."""
     return NodeFileError(
-        f"can't be {doing}: {why(error)}",
-        way_out=WAYS_OUT.get(error.errno or 0),
-        node=node,
-        file=file,
+        f"can't be {doing}: {system_text(error)}", way_out=WAYS_OUT.get(error.errno or 0), node=node, file=file
     )
 
 
@@ -131,14 +188,39 @@ def located(identity: str, path: str, doing: str) -> Iterator[None]:
         raise file_error(error, doing, node=identity, file=file) from error
 
 
-@dataclass(frozen=True)
-class ReadLimits:
-    """``file`` and ``node`` in bytes; ``stream`` is what one answer may hold once it is unpacked."""
+def changed() -> FileChangedError:
+    """Return the error for a file that someone else changed, moved or removed since it was read."""
+    return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
 
-    file: int = 32 << 20
-    node: int = 256 << 20
-    stream: int = 64 << 20
-    entries: int = 20_000
-    depth: int = 16
-    tries: int = 3
-    requests: int = 400
+
+def appeared() -> FileChangedError:
+    """Return the error for a file that exists though it was to be created."""
+    return FileChangedError("is there by now, though it wasn't when the node was read", way_out="run again")
+
+
+def hard_linked(names: int) -> NodeFileError:
+    """Return the error for a file with several names."""
+    return NodeFileError(
+        f"has {names} names (hard links), which a write would part",
+        way_out="make it a file of its own: copy it, and move the copy over it",
+    )
+
+
+def dangling(target: str) -> NodeFileError:
+    """Return the error for a link to a file that isn't there."""
+    return NodeFileError(f"is a link to {target}, which isn't there")
+
+
+def too_large(limit: int) -> NodeFileError:
+    """Return the error for a file that is larger than the limit for one."""
+    return NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; look what it is")
+
+
+def node_too_large() -> NodeFileError:
+    """Return the error for the file that reaches the limit for one node."""
+    return NodeFileError("is one too many: the node's files are larger than may be read of one node")
+
+
+def unsteady() -> NodeFileError:
+    """Return the error for a file that changes each time it is read."""
+    return NodeFileError("is being written at this moment", way_out="run again")

@@ -1,4 +1,4 @@
-"""Names that come from file systems: which are plain, how others are shown, and the order of identities."""
+"""Names from file systems and buses: which are plain, how others are shown, and the order of identities."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def is_plain(name: str) -> bool:
 
 def shown(name: str) -> str:
     """Return ``name`` fit for a message: odd characters, and bytes that are no UTF-8, as ``\\xff``."""
-    if is_plain(name):
-        return name
-    return "".join(map(_escaped, name))
+    return name if is_plain(name) else "".join(map(_escaped, name))
 
 
 def _escaped(char: str) -> str:

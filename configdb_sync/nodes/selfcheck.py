@@ -1,4 +1,4 @@
-"""Tries nodes over the bus: their two agents, whether their settings can be read, their clocks. Nothing is written."""
+"""Checks nodes over the bus: their two agents, whether their settings can be read, their clocks. Writes nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Failure, Outcome, Reply, Rpc
-from configdb_sync.nodes.node_files import ReadLimits
-from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOAD, UPLOADFILE, Agents
-from configdb_sync.nodes.remote.commands import HIERA, Commands
+from configdb_sync.nodes.node_files import HIERA, ReadLimits
+from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOADFILE, Agents, command_output, failure
+from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.output import CommandOutput, OutputError, fault, listed, unpacked
 
-# The agent finds that it is there, and may not be overwritten: that it says so shows that it works.
+# The agent finds that it exists and may not be overwritten: that it says so shows that it works.
 _NEVER_WRITTEN = "/"
 _REFUSED = 1
 
 
 @dataclass(frozen=True)
-class NodeTrial:
-    """What came of one node. ``files``: settings files found. ``ahead``: seconds that its clock is ahead of ours."""
+class NodeCheck:
+    """The result for one node. ``files``: settings files found. ``ahead``: seconds that its clock is ahead of ours."""
 
     identity: str
     files: int = 0
@@ -27,44 +27,34 @@ class NodeTrial:
     error: NodeError | None = None
 
 
-def try_nodes(rpc: Rpc, identities: Sequence[str], *, timeout: float, now: Callable[[], float]) -> list[NodeTrial]:
-    """Return what came of each node, in the order given. ``timeout``: seconds for each of the two agents; ``now``:
+def check_over_bus(rpc: Rpc, identities: Sequence[str], *, timeout: float, now: Callable[[], float]) -> list[NodeCheck]:
+    """Return the result for each node, in the order given. ``timeout``: seconds for each of the two agents; ``now``:
     seconds since 1970. Raises ``BusError``."""
-    found: dict[str, NodeTrial] = {}
-    agents = Agents(rpc, timeout)
+    found: dict[str, NodeCheck] = {}
     command = Commands(max(1, round(timeout))).read([HIERA.encode()], contents=False)
     for outcome in rpc.call(SHELL, EXECUTE, {"cmd": command}, identities, timeout=timeout):
-        found[outcome.identity] = _listed(outcome, agents, now())
-    data = {
-        "path": _NEVER_WRITTEN,
-        "content": b"never written",
-        "overwrite": False,
-        "parents": False,
-        "user_owner": "root",
-        "group_owner": "root",
-        "permissions": "0600",
-    }
+        found[outcome.identity] = _listed(outcome, now())
     usable = [name for name in identities if found[name].error is None]
-    for outcome in rpc.call(UPLOADFILE, UPLOAD, data, usable, timeout=timeout):
+    for outcome in Agents(rpc, timeout).upload(_NEVER_WRITTEN, b"never written", usable, overwrite=False):
         if not isinstance(outcome, Failure) or outcome.code != _REFUSED:
-            failed = agents.failed(outcome) or NodeError("overwrote what it must not", node=outcome.identity)
+            failed = failure(outcome) or NodeError("overwrote what it must not", node=outcome.identity)
             failed.what = f"its agent {UPLOADFILE} can't be used: {failed.what}"
-            found[outcome.identity] = NodeTrial(outcome.identity, error=failed)
+            found[outcome.identity] = NodeCheck(outcome.identity, error=failed)
     return [found[name] for name in identities]
 
 
-def _listed(outcome: Outcome, agents: Agents, now: float) -> NodeTrial:
-    output = agents.output(outcome)
+def _listed(outcome: Outcome, now: float) -> NodeCheck:
+    output = command_output(outcome)
     if isinstance(output, NodeError):
-        return NodeTrial(outcome.identity, error=output)
+        return NodeCheck(outcome.identity, error=output)
     sent = outcome.sent if isinstance(outcome, Reply) else 0
     try:
-        return NodeTrial(outcome.identity, _files(output), sent - now if sent else 0.0)
+        return NodeCheck(outcome.identity, _count_files(output), sent - now if sent else 0.0)
     except OutputError as error:
-        return NodeTrial(outcome.identity, error=NodeError(str(error), node=outcome.identity))
+        return NodeCheck(outcome.identity, error=NodeError(str(error), node=outcome.identity))
 
 
-def _files(output: CommandOutput) -> int:
+def _count_files(output: CommandOutput) -> int:
     """Return how many settings files there are. Raises ``OutputError`` if their folder can't be read."""
     why = fault(output)
     if why is not None:

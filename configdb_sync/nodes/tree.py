@@ -1,8 +1,8 @@
 """A node's folder tree, walked so that nothing outside it is ever opened (``docs/node-files.md``, Reading).
 
-Every path is walked folder by folder on open descriptors, links are read and followed by this module alone,
-and ``..`` goes back on the descriptors it came by. So neither a link, nor ``..``, nor someone who moves
-folders about meanwhile leads out: at worst the walk fails.
+Every path is walked folder by folder on open descriptors. This module alone reads and follows links, and ``..`` goes
+back on the descriptors it came by. So neither a link, nor ``..``, nor someone who moves folders at the same time can
+lead out of the tree: at worst the walk fails.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _LINK_TEXT = re.compile(r"[\w./@%+=,~-]+")
 class ResolvedPath:
     """Where a path leads: ``name`` in the open folder ``folder``, the absolute path ``target`` on the node.
 
-    ``found`` is what is there (never a symbolic link), None if nothing is. ``linked`` tells that the path's
-    last name is a symbolic link, so that a ``found`` of None is a dangling one.
+    ``found`` is the state of what is there (never a symbolic link), None if nothing is. ``linked`` says that the path's
+    last name is a symbolic link; with a ``found`` of None it is a dangling one.
     """
 
     folder: int
@@ -63,8 +63,8 @@ class NodeTree:
     def at(self, path: str) -> Iterator[ResolvedPath]:
         """Yield where the absolute node path ``path`` leads, links followed; its folder is open until then.
 
-        A regular file that holds nothing but the text of a link, as copies without symbolic links have it, is
-        followed like the link it was. Raises OSError: ENOENT for a missing folder on the way, ELOOP for too
+        A regular file that holds nothing but the text of a link, as in copies without symbolic links, is
+        followed like that link. Raises OSError: ENOENT for a missing folder on the way, ELOOP for too
         many links, ENOTDIR, EACCES.
         """
         with _Steps(self._top) as steps:
@@ -94,7 +94,7 @@ class NodeTree:
 
 
 class OpenFolder:
-    """An open folder: what lies in it is found without walking there anew."""
+    """An open folder, whose entries are found without another walk."""
 
     def __init__(self, tree: NodeTree, path: str, steps: _Steps) -> None:
         self._tree = tree

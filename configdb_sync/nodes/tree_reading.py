@@ -1,21 +1,25 @@
-"""One regular file read whole: bounded, never a device, never half of a write that is under way."""
+"""Reads one node's tree: every ``*.yaml`` below the hiera folder, each one read or a fault.
+
+A file is read whole: bounded, never a device, never half of a write that is in progress.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import NodeFile, NodeRead
+from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits
 from configdb_sync.nodes.plain_names import is_plain, shown
 from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath
 
 _TRIES = 3
 _CHUNK = 1 << 20
+
+_Inode = tuple[int, int]
 
 
 def open_regular(place: ResolvedPath) -> int:
@@ -24,7 +28,7 @@ def open_regular(place: ResolvedPath) -> int:
     Raises ``NodeFileError`` (without node and file) if nothing or something else is there, OSError otherwise.
     """
     if place.found is None:
-        raise NodeFileError(f"is a link to {place.target}, which isn't there" if place.linked else "is not there")
+        raise node_files.dangling(place.target) if place.linked else NodeFileError("is not there")
     if not place.regular:
         raise NodeFileError("is not a regular file")
     descriptor = os.open(place.name, OPEN_FILE, dir_fd=place.folder)
@@ -43,12 +47,13 @@ def read_whole(descriptor: int, limit: int) -> tuple[bytes, os.stat_result]:
     for _ in range(_TRIES):
         before = os.fstat(descriptor)
         if before.st_size > limit:
-            raise NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; look what it is")
+            raise node_files.too_large(limit)
         content = _read(descriptor, limit + 1)
         after = os.fstat(descriptor)
-        if len(content) == after.st_size and _state(before) == _state(after):
+        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        if len(content) == after.st_size and same:
             return content, after
-    raise NodeFileError("is being written at this moment", way_out="run again")
+    raise node_files.unsteady()
 
 
 def _read(descriptor: int, most: int) -> bytes:
@@ -63,97 +68,104 @@ def _read(descriptor: int, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _state(found: os.stat_result) -> tuple[int, int]:
-    return found.st_size, found.st_mtime_ns
+def read_tree(tree: NodeTree, identity: str, limits: ReadLimits) -> NodeRead:
+    """Return what lies below the node's hiera folder.
+
+    A fault's key that ends in ``/`` is a folder that could not be listed. Raises ``NodeError`` if the hiera folder
+    itself can't be listed.
+    """
+    reading = _TreeReading(tree, identity, limits)
+    reading.folder("", ())
+    for path, error in node_files.aliases(reading.files).items():
+        del reading.files[path]
+        reading.fault(path, error)
+    return NodeRead(identity, dict(sorted(reading.files.items())), dict(sorted(reading.faults.items())))
 
 
-MAX_DEPTH = 16
-"""Folders below the hiera folder; Fuel has two levels."""
-
-MAX_ENTRIES = 20_000
-"""Entries of one node's hiera folder in all; Fuel has tens."""
-
-_SUFFIX = ".yaml"
-
-_Inode = tuple[int, int]
-
-
-@dataclass
-class _Survey:
-    tree: NodeTree
-    identity: str
-    base: str
-    file_limit: int
-    room: int
-    entries: int = 0
-    files: dict[str, NodeFile] = field(default_factory=dict)
-    node_files: dict[str, NodeFileError] = field(default_factory=dict)
+class _TreeReading:
+    def __init__(self, tree: NodeTree, identity: str, limits: ReadLimits) -> None:
+        self.files: dict[str, NodeFile] = {}
+        self.faults: dict[str, NodeFileError] = {}
+        self._tree = tree
+        self._identity = identity
+        self._limits = limits
+        self._room = limits.node
+        self._entries = 0
 
     def fault(self, path: str, error: NodeFileError | OSError) -> None:
         file = shown(path)
         if isinstance(error, OSError):
-            error = node_files.file_error(error, "read", node=self.identity, file=file)
-        error.node, error.file = self.identity, file
+            error = node_files.file_error(error, "read", node=self._identity, file=file)
+        error.node, error.file = self._identity, file
         self.faults[file] = error
 
-
-def survey(tree: NodeTree, identity: str, base: str, *, file_limit: int, node_limit: int) -> NodeRead:
-    """Return what lies below the node folder ``base``.
-
-    A fault's key that ends in ``/`` is a folder that could not be listed. Of several paths that lead to one
-    file the file's own is read, or else the first; the others are faults: one file is one data source's.
-    Raises ``NodeError`` if ``base`` itself can't be listed.
-    """
-    work = _Survey(tree, identity, base, file_limit, node_limit)
-    _folder(work, "", ())
-    _drop_aliases(work)
-    return NodeRead(identity, dict(sorted(work.files.items())), dict(sorted(work.faults.items())))
-
-
-def _folder(work: _Survey, prefix: str, above: tuple[_Inode, ...]) -> None:
-    try:
-        with work.tree.inside(f"{work.base}/{prefix}") as folder:
-            names, inode = _listed(work, folder.descriptor)
-            fault = _circular(inode, above)
-            if fault is None:
-                _files(work, folder, prefix, [name for name, _ in names if name.endswith(_SUFFIX)])
-    except (OSError, NodeFileError) as error:
-        if not prefix:
-            why = node_files.why(error) if isinstance(error, OSError) else error.what
+    def folder(self, prefix: str, above: tuple[_Inode, ...]) -> None:
+        """Read what lies in a folder and below it; ``above`` are the folders that it lies in."""
+        try:
+            with self._tree.inside(f"{HIERA}/{prefix}") as folder:
+                names, inode = self._listed(folder.descriptor, above)
+                self._read_files(folder, prefix, [name for name, _ in names if name.endswith(SUFFIX)])
+        except (OSError, NodeFileError) as error:
+            if prefix:
+                self.fault(prefix, error)
+                return
+            why = node_files.system_text(error) if isinstance(error, OSError) else error.what
             raise NodeError(
-                f"{work.base} can't be listed: {why}", way_out="a node needs this folder", node=work.identity
+                f"{HIERA} can't be listed: {why}", way_out="a node needs this folder", node=self._identity
             ) from error
-        work.fault(prefix, error)
-        return
-    if fault is not None:
-        work.fault(prefix, fault)
-        return
-    for name, mode in names:
-        path = prefix + name
-        if name.endswith(_SUFFIX):
-            continue
-        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and _link_to_folder(work, path)):
-            if is_plain(name):
-                _folder(work, path + "/", (*above, inode))
-            else:
-                work.fault(path + "/", NodeFileError("has a name that is not plain UTF-8 text"))
+        for name, mode in names:
+            path = prefix + name
+            if name.endswith(SUFFIX):
+                continue
+            if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and self._leads_to_folder(path)):
+                if is_plain(name):
+                    self.folder(path + "/", (*above, inode))
+                else:
+                    self.fault(path + "/", NodeFileError(NOT_PLAIN))
 
+    def _listed(self, folder: int, above: tuple[_Inode, ...]) -> tuple[list[tuple[str, int]], _Inode]:
+        """Return the names in a folder with their modes, and its inode. Raises ``NodeFileError`` if it is too much."""
+        names = sorted(os.listdir(folder))
+        self._entries += len(names)
+        if self._entries > self._limits.entries:
+            raise NodeFileError(f"holds more than {self._limits.entries} entries", way_out="look what fills it")
+        found = os.fstat(folder)
+        inode = (found.st_dev, found.st_ino)
+        if inode in above:
+            raise NodeFileError("is a link to a folder that it lies in")
+        if len(above) > self._limits.depth:
+            raise NodeFileError(f"lies more than {self._limits.depth} folders deep")
+        return [(name, _mode(folder, name)) for name in names], inode
 
-def _circular(inode: _Inode, above: tuple[_Inode, ...]) -> NodeFileError | None:
-    if inode in above:
-        return NodeFileError("is a link to a folder that it lies in")
-    if len(above) > MAX_DEPTH:
-        return NodeFileError(f"lies more than {MAX_DEPTH} folders deep")
-    return None
+    def _leads_to_folder(self, path: str) -> bool:
+        """Tell whether a link not named ``*.yaml`` leads to a folder, or to nothing, where one may have been."""
+        try:
+            with self._tree.at(f"{HIERA}/{path}") as place:
+                return place.is_folder or place.found is None
+        except OSError:
+            return True
 
+    def _read_files(self, folder: OpenFolder, prefix: str, names: Sequence[str]) -> None:
+        for name in names:
+            path = prefix + name
+            try:
+                if not is_plain(path):
+                    raise NodeFileError(NOT_PLAIN)
+                self.files[path] = self._read_file(folder, path, name)
+            except (NodeFileError, OSError) as error:
+                self.fault(path, error)
 
-def _listed(work: _Survey, folder: int) -> tuple[list[tuple[str, int]], _Inode]:
-    names = sorted(os.listdir(folder))
-    work.entries += len(names)
-    if work.entries > MAX_ENTRIES:
-        raise NodeFileError(f"holds more than {MAX_ENTRIES} entries", way_out="look what fills it")
-    found = os.fstat(folder)
-    return [(name, _mode(folder, name)) for name in names], (found.st_dev, found.st_ino)
+    def _read_file(self, folder: OpenFolder, path: str, name: str) -> NodeFile:
+        with folder.at(name) as place:
+            descriptor = open_regular(place)
+            try:
+                content, found = read_whole(descriptor, self._limits.file)
+            finally:
+                os.close(descriptor)
+            if len(content) > self._room:
+                raise node_files.node_too_large()
+            self._room -= len(content)
+            return node_files.as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
 
 
 def _mode(folder: int, name: str) -> int:
@@ -161,65 +173,3 @@ def _mode(folder: int, name: str) -> int:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return 0
-
-
-def _link_to_folder(work: _Survey, path: str) -> bool:
-    """Tell whether a link not named ``*.yaml`` leads to a folder, or to nothing, where one may have been."""
-    try:
-        with work.tree.at(f"{work.base}/{path}") as place:
-            return place.is_folder or place.found is None
-    except OSError:
-        return True
-
-
-def _files(work: _Survey, folder: OpenFolder, prefix: str, names: Sequence[str]) -> None:
-    for name in names:
-        path = prefix + name
-        if not is_plain(path):
-            work.fault(path, NodeFileError("has a name that is not plain UTF-8 text"))
-            continue
-        try:
-            work.files[path] = _read_survey(work, folder, path, name)
-        except (NodeFileError, OSError) as error:
-            work.fault(path, error)
-
-
-def _read_survey(work: _Survey, folder: OpenFolder, path: str, name: str) -> NodeFile:
-    with folder.at(name) as place:
-        descriptor = open_regular(place)
-        try:
-            content, found = read_whole(descriptor, work.file_limit)
-        finally:
-            os.close(descriptor)
-        if len(content) > work.room:
-            raise NodeFileError("is one too many: the node's files are larger than may be read of one node")
-        work.room -= len(content)
-        return as_file(path, place.target, content, found)
-
-
-def as_file(path: str, target: str, content: bytes, found: os.stat_result) -> NodeFile:
-    """Return a file as it was found."""
-    return NodeFile(
-        path=path,
-        target=target,
-        content=content,
-        sha256=hashlib.sha256(content).hexdigest(),
-        mode=stat.S_IMODE(found.st_mode),
-        owner=found.st_uid,
-        group=found.st_gid,
-    )
-
-
-def _drop_aliases(work: _Survey) -> None:
-    for path, owner in aliases(work.base, work.files).items():
-        work.fault(path, NodeFileError(f"leads to the same file as {owner}, {work.files.pop(path).target}"))
-
-
-def aliases(base: str, files: Mapping[str, NodeFile]) -> dict[str, str]:
-    """Return, for each path that is one too many of a file below the node folder ``base``, the path that counts."""
-    owners: dict[str, str] = {}
-    for path, file in sorted(files.items()):
-        own = file.target == f"{base}/{path}"
-        if own or file.target not in owners:
-            owners[file.target] = path
-    return {path: owners[file.target] for path, file in files.items() if owners[file.target] != path}

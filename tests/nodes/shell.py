@@ -15,7 +15,7 @@ from configdb_sync.mcollective.outcomes import Counts, Failure, Outcome, Reply
 from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.output import CommandOutput
-from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.support.rpc import OneByOne
 
 SHELL = os.environ.get("CONFIGDB_SYNC_TEST_SHELL", "/bin/sh")
@@ -44,7 +44,7 @@ def run(
 def read(root: Path, limits: ReadLimits | None = None, prefix: Sequence[str] = ()) -> tuple[NodeRead | NodeError, int]:
     """Read the node at ``root``; return what was read and how many commands that took. ``prefix``: who runs them."""
     limits = limits or ReadLimits()
-    reading = Reading("46", Commands(root=str(root), file_limit=limits.file), limits)
+    reading = NodeReading("46", Commands(root=str(root), file_limit=limits.file), limits)
     outcome: str | NodeRead | NodeError = reading.first()
     count = 0
     while isinstance(outcome, str):

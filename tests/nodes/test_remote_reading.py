@@ -1,4 +1,4 @@
-"""Reading a node by its own shell: the very commands, on trees made for it (U8, U14)."""
+"""NodeReading a node by its own shell: the very commands, on trees made for it (U8, U14)."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.commands import Commands, Piece
 from configdb_sync.nodes.remote.output import CommandOutput, listed, unpacked
-from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support import fixtures
@@ -258,7 +258,7 @@ class Changing:
 
     def __init__(self, node: Path) -> None:
         self.node = node
-        self.reading = Reading("46", Commands(root=str(node)))
+        self.reading = NodeReading("46", Commands(root=str(node)))
         self.command = self.reading.first()
 
     def step(self) -> NodeRead | NodeError | None:
@@ -328,7 +328,7 @@ def test_files_that_change_while_they_are_read_are_read_once_more(tmp_path: Path
     for name in "abc":
         (node / f"etc/hiera/{name}.yaml").write_bytes(b"%c: 1\n" % ord(name))
     path = shell.slow(tmp_path, "cat", f"for name in a b c; do echo more: 2 >>'{node}/etc/hiera/'$name.yaml; done")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found = reading.take(shell.run(reading.first(), path))
     assert isinstance(found, str)
     while isinstance(found, str):
@@ -345,7 +345,7 @@ def test_a_command_ends_by_itself(tmp_path: Path) -> None:
     node = make_node(tmp_path)
     mark = tmp_path / "late"
     path = shell.slow(tmp_path, "cat", f"sleep 3; touch '{mark}'")
-    reading = Reading("46", Commands(limit=1, root=str(node)))
+    reading = NodeReading("46", Commands(limit=1, root=str(node)))
     found = reading.take(shell.run(reading.first(), path))
     assert isinstance(found, NodeError)
     assert "its command took too long and was ended" in str(found)
@@ -358,7 +358,7 @@ def test_what_is_missing_on_a_node_is_said(tmp_path: Path) -> None:
     few.mkdir()
     for name in ("timeout", "sh", "find", "xargs", "head", "base64"):
         (few / name).symlink_to(f"/usr/bin/{name}")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found = reading.take(shell.run(reading.first(), str(few)))
     assert isinstance(found, NodeError)
     assert "its settings files can't be read" in str(found)
@@ -395,7 +395,7 @@ def test_no_command_is_too_long_for_a_node_whatever_it_holds(tmp_path: Path) -> 
         (node / f"srv/settings/{name}").mkdir()
         (node / f"srv/settings/{name}/a.yaml").write_text(f"a: {number}\n")
         (node / f"etc/hiera/{name}").symlink_to(node / f"srv/settings/{name}")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found: object = reading.first()
     longest = count = 0
     while isinstance(found, str):
@@ -448,7 +448,7 @@ def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> No
     ],
 )
 def test_an_answer_that_isnt_ours_is_an_error_of_that_node(output: CommandOutput, text: str) -> None:
-    reading = Reading("46", Commands())
+    reading = NodeReading("46", Commands())
     reading.first()
     found = reading.take(output)
     assert isinstance(found, NodeError)

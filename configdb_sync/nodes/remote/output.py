@@ -1,4 +1,9 @@
-"""What a command left behind on a node, and what is wrong with it."""
+"""What a node's commands print, as values. Pure; whatever a node prints is a value or an ``OutputError``.
+
+``unpacked`` undoes the base64 of gzip that all reading commands print, ``listed`` reads what ``scripts/read.sh`` prints
+of the settings files, ``split`` and ``Assembly`` what ``scripts/pieces.sh`` prints of files that did not fit in there.
+Names are hostile bytes; NUL, which none can hold, ends them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeFileError
-from configdb_sync.nodes.node_files import WAYS_OUT
+from configdb_sync.nodes import node_files
 from configdb_sync.nodes.plain_names import shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, PIECES_LIMIT, Piece, letters
 
@@ -24,7 +29,27 @@ _ON_NODES = {
     errno.EACCES: "look on the node for what denies it: attributes (lsattr), SELinux, a network file system",
     errno.EPERM: "look on the node for what denies it: attributes (lsattr), SELinux, a network file system",
 }
-_WAYS_OUT = {os.strerror(number): way_out for number, way_out in (WAYS_OUT | _ON_NODES).items()}
+_WAYS_OUT = {os.strerror(number): way_out for number, way_out in (node_files.WAYS_OUT | _ON_NODES).items()}
+
+_GZIP = 31
+_MAGIC = b"configdb-sync 1"
+_END = b"end"
+_STATE = re.compile(
+    rb"(?P<kind>.) (?P<mode>[0-7]{1,4}) (?P<owner>\d{1,10}) (?P<group>\d{1,10}) (?P<size>\d{1,19}) "
+    rb"(?P<stamp>\S+ \d+ \d+)"
+)
+_DIGEST = re.compile(rb"(?P<escaped>\\?)(?P<digest>[0-9a-f]{64}) [ *](?P<path>.+)")
+_ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\\\": b"\\"}
+
+_LINES = 5
+_NUMBERS = 30
+"""What offset and length take in a command at most."""
+_OVERHEAD = 600
+"""What a piece takes in an answer besides its content, with room to spare."""
+
+
+class OutputError(ValueError):
+    """A node printed what its command can't have printed. The text is ours alone and holds nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +74,26 @@ def fault(output: CommandOutput) -> str | None:
 
 
 def last_words(stderr: bytes) -> str:
-    """Return the last line of an error output, made harmless and cut."""
-    lines = stderr.decode("utf-8", "surrogateescape").strip().splitlines()
+    """Return the last line of an error output, escaped and cut."""
+    lines = as_text(stderr).strip().splitlines()
     text = shown(lines[-1]) if lines else ""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def system_words(stderr: bytes) -> tuple[str, str | None]:
-    """Return what the system said in a program's last error line (``No space left on device``), and the way out."""
+    """Return the system's error in a program's last error line (``No space left on device``), and what to do."""
     words = re.sub(r"^.*: ", "", last_words(stderr)) or "it doesn't say why"
     return words, _WAYS_OUT.get(words)
 
 
-_GZIP = 31
-
-
-class OutputError(ValueError):
-    """A node printed what its command can't have printed. The text is ours alone and holds nothing of it."""
+def as_text(content: bytes) -> str:
+    """Return bytes from a node as Python holds names of files: what is no UTF-8 is kept."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True)
 class Stream:
-    """``content``, and whether it is all there was (``whole``) or the begin of it."""
+    """What was printed, and whether that is all (``whole``) or only the beginning."""
 
     content: bytes = field(repr=False)
     whole: bool
@@ -97,19 +120,9 @@ def unpacked(text: bytes, most: int) -> Stream:
     return Stream(content, unpacker.eof)
 
 
-_MAGIC = b"configdb-sync 1"
-_END = b"end"
-_STATE = re.compile(
-    rb"(?P<kind>.) (?P<mode>[0-7]{1,4}) (?P<owner>\d{1,10}) (?P<group>\d{1,10}) (?P<size>\d{1,19}) "
-    rb"(?P<stamp>\S+ \d+ \d+)"
-)
-_DIGEST = re.compile(rb"(?P<escaped>\\?)(?P<digest>[0-9a-f]{64}) [ *](?P<path>.+)")
-_ESCAPES = {b"\\n": b"\n", b"\\r": b"\r", b"\\\\": b"\\"}
-
-
 @dataclass(frozen=True)
 class FileState:
-    """A state: ``kind`` is find's letter, links followed (``f``, ``d``; ``l`` for a link that leads nowhere).
+    """``kind`` is find's letter, links followed (``f``, ``d``; ``l`` for a link that leads nowhere).
 
     ``stamp`` (time of change of the content, device, inode) and the rest tell one state of a file from another.
     """
@@ -127,13 +140,22 @@ class FileState:
         return self.stamp.split(b" ", 1)[1]
 
 
+def _file_state(text: bytes) -> FileState:
+    found = _STATE.fullmatch(text)
+    if found is None:
+        raise OutputError("the state of a file can't be understood")
+    kind = found["kind"].decode("latin-1")
+    numbers = (int(found["mode"], 8), int(found["owner"]), int(found["group"]), int(found["size"]))
+    return FileState(kind, *numbers, found["stamp"])
+
+
 @dataclass(frozen=True)
 class Listing:
     """What lies below some folders, by absolute path on the machine.
 
     ``targets``: where links and the folders themselves lead, empty if nowhere. ``digests``: sha256 in hex of the
-    regular files named ``*.yaml``. ``contents``: what has come of these and has its digest. ``whole``: whether this is
-    all there is to list.
+    regular files named ``*.yaml``; ``contents``: those that were printed and have their digest. ``large``: files beyond
+    the limit. ``unlistable``: folders that can't be read. ``whole``: whether the listing came to its end.
     """
 
     whole: bool
@@ -145,33 +167,19 @@ class Listing:
     contents: dict[bytes, bytes] = field(repr=False)
 
 
-def entry(text: bytes) -> FileState:
-    """Return the state that a line of ``scripts/pieces.sh`` tells. Raises ``OutputError``."""
-    found = _STATE.fullmatch(text)
-    if found is None:
-        raise OutputError("the state of a file can't be understood")
-    return _entry(found)
-
-
-def _entry(found: re.Match[bytes]) -> FileState:
-    kind = found["kind"].decode("latin-1")
-    numbers = (int(found["mode"], 8), int(found["owner"]), int(found["group"]), int(found["size"]))
-    return FileState(kind, *numbers, found["stamp"])
-
-
 def listed(content: bytes, *, contents: bool = True) -> Listing:
     """Return what a stream lists.
 
     ``contents``: whether contents are in it. Then what is behind them can be lost, where they are cut or a file changed
     while it was read. Raises ``OutputError`` for what no command of ours prints.
     """
-    work = _Parser(content, contents=contents)
-    whole = work.all()
-    found = (frozenset(work.large), frozenset(work.unlistable), work.digests, work.contents)
-    return Listing(whole, work.entries, work.targets, *found)
+    parser = _ListingParser(content, contents=contents)
+    whole = parser.parse()
+    found = (frozenset(parser.large), frozenset(parser.unlistable), parser.digests, parser.contents)
+    return Listing(whole, parser.entries, parser.targets, *found)
 
 
-class _Parser:
+class _ListingParser:
     def __init__(self, content: bytes, *, contents: bool) -> None:
         self._content = content
         self._place = 0
@@ -183,22 +191,19 @@ class _Parser:
         self.digests: dict[bytes, str] = {}
         self.contents: dict[bytes, bytes] = {}
 
-    def all(self) -> bool:
-        """Take everything; tell whether it came to its end."""
+    def parse(self) -> bool:
+        """Parse the stream; tell whether it came to its end."""
         if self._record() != _MAGIC:
             raise OutputError("its answer doesn't begin as it should")
         try:
-            while not self._ended():
-                self._one()
+            while not (self._place + len(_END) == len(self._content) and self._content.endswith(_END)):
+                self._item()
         except OutputError:
             if not self.digests or not self._with_contents:
                 raise
-            # Behind contents that aren't what was listed there is no telling records from them.
+            # Behind contents that aren't what was listed, records can't be told from contents.
             return False
         return True
-
-    def _ended(self) -> bool:
-        return self._place + len(_END) == len(self._content) and self._content.endswith(_END)
 
     def _record(self, end: bytes = b"\0") -> bytes:
         place = self._content.find(end, self._place)
@@ -208,30 +213,25 @@ class _Parser:
         self._place = place + 1
         return record
 
-    def _one(self) -> None:
+    def _item(self) -> None:
         record = self._record()
         tag, rest = record[:2], record[2:]
+        state, slash, path = rest.partition(b" /")
         if record == b"s":
             self._section()
-        elif not rest.startswith(b"/"):
-            self._entry(tag, rest)
-        elif tag == b"t ":
+        elif tag == b"f " and slash:
+            self.entries[b"/" + path] = _file_state(state)
+        elif tag == b"t " and rest.startswith(b"/"):
             self.targets[rest] = self._record().removesuffix(b"\n.")
-        elif tag == b"x ":
+        elif tag == b"x " and rest.startswith(b"/"):
             self.large.add(rest)
-        elif tag == b"u ":
+        elif tag == b"u " and rest.startswith(b"/"):
             self.unlistable.add(rest)
         else:
             raise OutputError("its answer has a record that no command of ours prints")
 
-    def _entry(self, tag: bytes, rest: bytes) -> None:
-        state, slash, path = rest.partition(b" /")
-        found = _STATE.fullmatch(state)
-        if tag != b"f " or not slash or found is None:
-            raise OutputError("its answer has a record that no command of ours prints")
-        self.entries[b"/" + path] = _entry(found)
-
     def _section(self) -> None:
+        """Parse the digests of files and, behind them, their contents."""
         paths = []
         while line := self._record(b"\n"):
             paths.append(self._digest(line))
@@ -257,16 +257,12 @@ class _Parser:
         return path
 
 
-_LINES = 5
-_NUMBERS = 30
-"""What offset and length take in a command at most."""
-_OVERHEAD = 600
-"""What a piece takes in an answer besides its content, with room to spare."""
-
-
 @dataclass
 class Assembly:
-    """One file on its way: ``path`` on the machine; ``done`` or ``fault`` is set when it has come to its end."""
+    """A file that is read in pieces: ``path`` on the machine; ``content`` or ``fault`` is set at its end.
+
+    ``most``: bytes that it may have. ``tries``: how often to begin anew when it changes meanwhile.
+    """
 
     path: str
     most: int
@@ -281,32 +277,25 @@ class Assembly:
 
     @property
     def open(self) -> bool:
-        """Whether something of it is missing still."""
+        """Whether pieces of it are missing still."""
         return self.content is None and self.fault is None
-
-    def again(self) -> None:
-        """Begin anew, since the file changed meanwhile; give up after so many times."""
-        self.tries -= 1
-        self.parts, self.got, self.state = [], 0, None
-        if self.tries <= 0:
-            self.fault = NodeFileError("is being written at this moment", way_out="run again")
 
     def take(self, piece: Piece, lines: Sequence[bytes]) -> None:
         """Take the lines that were printed for ``piece``. Raises ``OutputError``."""
         before, digest, packed, after, said = lines
         if not before:
-            self._failed("is not there any more")
+            self._fail(NodeFileError("is not there any more"))
             return
-        state = entry(before)
+        state = _file_state(before)
         if state.kind != "f":
-            self._failed("is not a regular file")
+            self._fail(NodeFileError("is not a regular file"))
         elif state.size > self.most:
-            self._failed(f"is larger than {self.most} bytes", "no settings file is; look what it is")
+            self._fail(node_files.too_large(self.most))
         elif said:
             words, way_out = system_words(decoded(said))
-            self._failed(f"can't be read: {words}", way_out)
-        elif not after or entry(after) != state or (piece.offset and self.state != state):
-            self.again()
+            self._fail(NodeFileError(f"can't be read: {words}", way_out=way_out))
+        elif not after or _file_state(after) != state or (piece.offset and self.state != state):
+            self._begin_anew()
         else:
             self._add(piece, state, digest, packed)
 
@@ -324,14 +313,20 @@ class Assembly:
         if self.got == state.size and hashlib.sha256(content).hexdigest() == self.digest:
             self.content, self.parts = content, []
         else:
-            self.again()
+            self._begin_anew()
 
-    def _failed(self, what: str, way_out: str | None = None) -> None:
-        self.fault, self.parts = NodeFileError(what, way_out=way_out), []
+    def _begin_anew(self) -> None:
+        self.tries -= 1
+        self.parts, self.got, self.state = [], 0, None
+        if self.tries <= 0:
+            self.fault = node_files.unsteady()
+
+    def _fail(self, error: NodeFileError) -> None:
+        self.fault, self.parts = error, []
 
 
 def next_pieces(files: Iterable[Assembly]) -> list[Piece]:
-    """Return what to ask for next: of as many files as go into one command and one answer."""
+    """Return what to ask for next: pieces of as many files as fit in one command and one answer."""
     asked: list[Piece] = []
     room, left = PIECES_LIMIT, ARGUMENTS_LIMIT
     for file in files:

@@ -65,7 +65,7 @@ def test_a_link_that_took_the_files_name_is_left_alone(folder: Folder) -> None:
     folder.file.symlink_to("moved")
     for change in (
         lambda: tree_writing.replace(folder.descriptor, live, NEW),
-        lambda: tree_writing.take_away(folder.descriptor, live),
+        lambda: tree_writing.remove(folder.descriptor, live),
     ):
         with pytest.raises(FileChangedError):
             change()
@@ -191,7 +191,7 @@ def test_a_change_just_before_the_rename_is_reported_and_never_overwritten(
     assert not folder.file.exists() or folder.file.read_bytes() != NEW
     assert folder.names() in (["x.yaml"], [])
     with pytest.raises(FileChangedError):
-        tree_writing.take_away(folder.descriptor, live)
+        tree_writing.remove(folder.descriptor, live)
 
 
 def test_a_file_with_two_names_is_refused(folder: Folder, tmp_path: Path) -> None:
@@ -308,13 +308,13 @@ def test_a_second_name_left_by_a_killed_creation_goes_at_once(folder: Folder) ->
 
 WRITER = """
     import os, sys
-    from configdb_sync.nodes import replacing
+    from configdb_sync.nodes import tree_writing
     folder = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
     print("ready", flush=True)
     for number in range(int(sys.argv[2])):
         content = b"%08d: " % number + bytes([97 + number % 26]) * 100_000 + b"\\n"
         live = os.open("x.yaml", os.O_RDONLY, dir_fd=folder)
-        replacing.replace(folder, replacing.look(live, "x.yaml", 1 << 20), content)
+        tree_writing.replace(folder, tree_writing.look(live, "x.yaml", 1 << 20), content)
         os.close(live)
 """
 

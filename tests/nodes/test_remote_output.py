@@ -32,7 +32,7 @@ from configdb_sync.nodes.remote.output import (
     system_words,
     unpacked,
 )
-from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes.shell import ARGUMENT, ShellRpc, read
 
 RECORDS = [
@@ -79,7 +79,7 @@ def test_any_stream_is_a_listing_or_an_error(content: bytes, contents: bool) -> 
 
 
 def test_a_node_that_makes_up_links_for_ever_is_asked_no_more_than_so_often() -> None:
-    reading = Reading("46", Commands(), ReadLimits(requests=10))
+    reading = NodeReading("46", Commands(), ReadLimits(requests=10))
     outcome: object = reading.first()
     for number in range(20):
         link = b"/etc/hiera/l%d" % number
@@ -93,7 +93,7 @@ def test_a_node_that_makes_up_links_for_ever_is_asked_no_more_than_so_often() ->
 
 
 def test_an_answer_that_tells_no_folder_is_no_files() -> None:
-    reading = Reading("46", Commands())
+    reading = NodeReading("46", Commands())
     content = b"".join([RECORDS[0], *RECORDS[4:6], RECORDS[13], b"end"])
     outcome = reading.take(CommandOutput(printed(content), b"", 0))
     assert isinstance(outcome, NodeRead)
@@ -103,7 +103,7 @@ def test_an_answer_that_tells_no_folder_is_no_files() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(streams, believable), min_size=1, max_size=4), st.binary(max_size=30), st.integers(0, 255))
 def test_a_reading_comes_to_an_end_whatever_is_printed(answers: list[bytes], stderr: bytes, code: int) -> None:
-    reading = Reading("46", Commands(), ReadLimits(requests=20))
+    reading = NodeReading("46", Commands(), ReadLimits(requests=20))
     outcome: object = reading.first()
     for place in range(100):
         outcome = reading.take(CommandOutput(printed(answers[place % len(answers)]), stderr, code if place > 2 else 0))
