@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError
-from configdb_sync.mcollective.outcomes import Failure, Outcome, Reply, Rpc
+from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, Rpc
 from configdb_sync.nodes.node_files import HIERA, ReadLimits
 from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOADFILE, Agents, command_output, failure
 from configdb_sync.nodes.remote.commands import Commands
@@ -36,7 +36,7 @@ def check_over_bus(rpc: Rpc, identities: Sequence[str], *, timeout: float, now: 
         found[outcome.identity] = _listed(outcome, now())
     usable = [name for name in identities if found[name].error is None]
     for outcome in Agents(rpc, timeout).upload(_NEVER_WRITTEN, b"never written", usable, overwrite=False):
-        if not isinstance(outcome, Failure) or outcome.code != _REFUSED:
+        if not isinstance(outcome, ErrorReply) or outcome.code != _REFUSED:
             failed = failure(outcome) or NodeError("overwrote what it must not", node=outcome.identity)
             failed.what = f"its agent {UPLOADFILE} can't be used: {failed.what}"
             found[outcome.identity] = NodeCheck(outcome.identity, error=failed)

@@ -17,7 +17,7 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
-from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.node_files import NodeRead
 from tests.lab import laboratory

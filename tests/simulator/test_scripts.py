@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import ProductError
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.outcomes import Failure, Reply
+from configdb_sync.mcollective.outcomes import ErrorReply, Reply
 from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.node_files import NodeRead
@@ -204,7 +204,7 @@ def test_a_node_heeds_only_what_is_for_it() -> None:
     (found,) = rpc.call("execute_shell_command", "execute", {"cmd": "true"}, ["46"], timeout=1)
     assert isinstance(found, Reply)
     (failed,) = rpc.call("execute_shell_command", "erase", {"cmd": "true"}, ["46"], timeout=1)
-    assert isinstance(failed, Failure)
+    assert isinstance(failed, ErrorReply)
     other = DirectRpc(SimulatedNodes({"47": Tree({})}, SIGNER))
     assert not isinstance(next(other.call("uploadfile", "upload", {}, ["46"], timeout=1)), Reply)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from configdb_sync.clock import Clock
-from configdb_sync.mcollective.connector import Target
-from configdb_sync.mcollective.link import Link, Message
-from configdb_sync.mcollective.receiving import decode, encode
-from configdb_sync.mcollective.settings import BusSettings
+from configdb_sync.mcollective.broker import BrokerConnection
+from configdb_sync.mcollective.bus_settings import BusSettings, Destination
+from configdb_sync.mcollective.envelope import decode, encode
+from configdb_sync.mcollective.transport import Message
 from tests.support.simulator.nodes import Sending, SimulatedNodes
 
 _SLICE = 0.2
@@ -31,7 +31,7 @@ class Simulator:
 
     def run(self, stopped: Callable[[], bool], ready: Callable[[], None]) -> None:
         """Be the nodes until ``stopped`` says so; ``ready`` is called once they can be asked."""
-        link = Link(self.settings.hosts[0], self.settings, self.clock.monotonic, "simulator")
+        link = BrokerConnection(self.settings.hosts[0], self.settings, self.clock.monotonic, "simulator")
         try:
             collective = self.settings.signer.collective
             for identity in self.nodes.trees:
@@ -41,7 +41,7 @@ class Simulator:
             # What comes back from here shows that the broker has taken all subscriptions before it.
             own = f"/exchange/{collective}_directed/{_READY}"
             link.subscribe(own, _READY)
-            link.send(Target(own, {}), b"ready")
+            link.send(Destination(own, {}), b"ready")
             while (message := link.receive(self.settings.bounds.connect)) is not None:
                 if message.destination.endswith(_READY):
                     break
@@ -60,12 +60,12 @@ class Simulator:
             return _SLICE
         return min(_SLICE, max(0.0, self._later[0][0] - self.clock.monotonic()))
 
-    def _send_due(self, link: Link) -> None:
+    def _send_due(self, link: BrokerConnection) -> None:
         while self._later and self._later[0][0] <= self.clock.monotonic():
             _, _, reply_to, sending = heapq.heappop(self._later)
             self._send(link, reply_to, sending)
 
-    def _answer(self, link: Link, message: Message) -> None:
+    def _answer(self, link: BrokerConnection, message: Message) -> None:
         if message.body is None or not message.reply_to:
             return
         place, _, key = message.destination.rpartition("/")
@@ -78,6 +78,6 @@ class Simulator:
             else:
                 self._send(link, message.reply_to, sending)
 
-    def _send(self, link: Link, reply_to: str, sending: Sending) -> None:
+    def _send(self, link: BrokerConnection, reply_to: str, sending: Sending) -> None:
         headers = {"expiration": _EXPIRATION, "mc_sender": sending.sender}
-        link.send(Target(reply_to, headers), encode(sending.body, wrapped=self.settings.base64))
+        link.send(Destination(reply_to, headers), encode(sending.body, wrapped=self.settings.base64))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.envelope import Envelope, RpcRequest, Signer
-from configdb_sync.mcollective.faults import UnreadableError
-from configdb_sync.mcollective.marshal_writer import dumps
+from configdb_sync.mcollective.envelope import Envelope, RpcRequest, Signer, UnreadableMessageError
+from configdb_sync.mcollective.marshal import dumps
 from tests.support.simulator import agents
 from tests.support.simulator.agents import AgentReply
 from tests.support.simulator.faults import Fault, FaultKind
@@ -59,7 +58,7 @@ class SimulatedNodes:
         # A thousand nodes get one message a thousand times.
         if raw != self._raw:
             self._raw, self._opened = raw, None
-            with suppress(UnreadableError):
+            with suppress(UnreadableMessageError):
                 self._opened = envelope.read_request(raw, self.signer)
         return self._opened
 
@@ -94,7 +93,7 @@ class SimulatedNodes:
             return self._told[key][1]
         try:
             asked = envelope.read_rpc_request(request.body)
-        except UnreadableError:
+        except UnreadableMessageError:
             return None
         if not asked.process_results:
             return None
