@@ -1,7 +1,7 @@
 """The one reader of settings: from flags, variables, a file and defaults to one frozen value (U3).
 
 Every value knows where it came from. Precedence: the command's flags, ``CONFIGDB_SYNC_<NAME>`` variables, the
-settings file (mode 0600), further layers (the Fuel plugin's settings: ``plugin.layers``), defaults. The login to
+settings file (mode 0600), further layers (the Fuel plugin's settings: ``plugin.fuel_settings``), defaults. The login to
 Keystone is made of the same places and held as keystoneauth's own ``OS_*`` variables.
 """
 

@@ -149,10 +149,10 @@ _LOGIN = {
 
 
 def layer(place: str, attributes: Mapping[str, Any], metadata: Mapping[str, Any], master_ip: Any) -> SettingsLayer:
-    """Return what the attributes say as a layer of settings; what they leave empty is left to the next layer.
+    """Return the attributes as a layer of settings. Empty attributes are left to the next layer.
 
-    ``place``: what an error or an origin calls it. ``master_ip``: where Keystone and Nailgun are unless it is said.
-    Raises ``SettingsError`` that names the place and the field; what a setting's own rules forbid is found when it is
+    ``place``: its name in errors and origins. ``master_ip``: where Keystone and Nailgun are, unless an attribute says.
+    Raises ``SettingsError`` that names the place and the field. The settings' own rules are checked when the layers are
     read.
     """
     read = partial(given, place)
@@ -224,8 +224,8 @@ def plugin_layers(
 ) -> tuple[SettingsLayer, ...]:
     """Return the plugin's settings for an environment, the most important first; none where it isn't enabled.
 
-    In a deployment (``staged``) the environment's file holds what the deployment goes by. Otherwise what the user set
-    since goes first, if Nailgun can be asked. Last come the plugin's own defaults. Raises ``SettingsError``.
+    In a deployment (``staged``) the environment's file comes first: the deployment uses it. Otherwise Nailgun's newer
+    settings come first, if Nailgun can be asked. The plugin's own defaults come last. Raises ``SettingsError``.
     """
     section, address = master.environment(env)
     if section is None and not staged:

@@ -32,7 +32,7 @@ UNITS = {service: unit_name(service) for service in SERVICES}
 
 
 def drop_in(service: str, written: Iterable[Path]) -> str | None:
-    """Return what must be laid over a unit so that its service may write into these folders, None if it may already.
+    """Return the drop-in that lets a unit's service write into these folders, None if it may already.
 
     Raises ``ValueError`` for a path that no unit file can hold.
     """
@@ -47,9 +47,9 @@ def drop_in(service: str, written: Iterable[Path]) -> str | None:
 
 
 def fingerprint(key: bytes, told: Mapping[str, Any], contents: Mapping[str, bytes]) -> str:
-    """Return a text that changes when the settings that a service is started with do, or a file that they name.
+    """Return a text that changes with the settings that a service is started with and with the files that they name.
 
-    ``key``: of the state folder, since a bare digest of a password can be guessed.
+    ``key``: of the state folder, since a password can be guessed from a bare digest.
     """
     files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     body = json.dumps([told, files], sort_keys=True, default=str)
@@ -58,8 +58,8 @@ def fingerprint(key: bytes, told: Mapping[str, Any], contents: Mapping[str, byte
 
 @dataclass(frozen=True)
 class UnitState:
-    """What systemd says of a unit: whether it is installed, starts with the machine, and runs now; and what is known
-    of the settings that it was started with (None: nothing). ``failed``: it did, or is being started again after it."""
+    """What systemd says of a unit. ``enabled``: it starts with the machine. ``active``: it runs now. ``failed``: it
+    failed, or is being started again after that. ``fingerprint``: of the settings that it started with, if known."""
 
     installed: bool
     enabled: bool
@@ -79,7 +79,7 @@ class UnitGoal:
 
 
 class UnitStep(StrEnum):
-    """One thing to be done to a unit, in the order in which they are done."""
+    """One change of a unit, in the order of execution."""
 
     WRITE = "write"
     REMOVE = "remove"
@@ -92,7 +92,7 @@ class UnitStep(StrEnum):
 
 
 def steps(found: UnitState, wanted: UnitGoal) -> tuple[UnitStep, ...]:
-    """Return what makes a unit as it is wanted: none if it is so. One that runs as it should is left alone."""
+    """Return the steps to the wanted state, none if the unit is in it. A unit that runs as it should is left alone."""
     done: list[UnitStep] = []
     if found.drop_in != wanted.drop_in:
         done.append(UnitStep.REMOVE if wanted.drop_in is None else UnitStep.WRITE)
@@ -116,7 +116,7 @@ DROP_IN = "configdb-sync.conf"
 
 
 class ServiceError(ProductError):
-    """systemd didn't do what was asked of it."""
+    """systemd didn't carry out a command."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Systemd:
         return self._shown("LoadState", unit) == "loaded"
 
     def drop_in(self, unit: str) -> str | None:
-        """Return what is laid over a unit by us, None if nothing is."""
+        """Return the unit's drop-in of this product, None if there is none."""
         try:
             return self._path(unit).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -156,7 +156,7 @@ class Systemd:
             raise ServiceError(f"{self._path(unit)} can't be read: {type(error).__name__}") from None
 
     def lay(self, unit: str, text: str | None) -> None:
-        """Lay a text over a unit, or take it away, and have systemd read it. Raises ``ServiceError``."""
+        """Write a unit's drop-in, or remove it for None, and have systemd read it. Raises ``ServiceError``."""
         path = self._path(unit)
         try:
             if text is None:
@@ -170,7 +170,7 @@ class Systemd:
         self.do("daemon-reload")
 
     def do(self, verb: str, *unit: str) -> None:
-        """Have systemd do something. Raises ``ServiceError`` with the way to learn why it didn't."""
+        """Run ``systemctl VERB [UNIT]``. Raises ``ServiceError`` that says how to find the reason."""
         done = self._call(verb, *unit)
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no reason was given"])[0]
