@@ -1,30 +1,29 @@
-"""What is gathered, as JSON: the API's representations of environments, nodes, runs and documents. Pure.
+"""JSON representations of environments, nodes, runs and documents. Pure.
 
-``scope`` as in ``gathering``: who runs what, where, and how much it moved is an operator's to know.
+``scope`` as in ``queries``: only operators see who runs what, where, and how much it transferred.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
-from configdb_sync.names import LevelPath
+from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
 from configdb_sync.store.runs import PastNode, PastRun
 from configdb_sync.store.states import NodeRow, State
 from configdb_sync.sync.layers import Leaf, leaf_json
 from configdb_sync.tenants import views
 from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.page.gathering import Source, Stand, Standing, Step
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 
-def base_of(scope: str | None, environment: int) -> str:
+def _base(scope: str | None, environment: int) -> str:
     """Return the URL below which an environment's resources are: a tenant's, or an operator's."""
     return f"/environments/{environment}" if scope is None else Place(scope, environment).url
 
@@ -33,17 +32,18 @@ def _shown(status: Status | None) -> str | None:
     return None if status is None else status.shown
 
 
-def environments_view(page: Page[Standing], limit: int) -> dict[str, Any]:
-    """Return a page of all environments."""
+def environments_view(
+    page: Page[EnvironmentSummary], limit: int, failed: Mapping[str, int], scope: str | None
+) -> dict[str, Any]:
+    """Return a page of environments; ``failed``: how many nodes failed, by run."""
     return {
-        "environments": [standing_item(one, {}) for one in page.items],
+        "environments": [_environment_item(one, failed, scope) for one in page.items],
         "environments_next": _next("/environments", page.marker, limit),
     }
 
 
-def standing_item(one: Standing, failed: Mapping[str, int], scope: str | None = None) -> dict[str, Any]:
-    """Return an environment as the list of all shows it."""
-    base = base_of(scope, one.environment)
+def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope: str | None) -> dict[str, Any]:
+    base = _base(scope, one.environment)
     return {
         "environment": one.environment,
         "status": _shown(one.counts.status),
@@ -59,13 +59,12 @@ def standing_item(one: Standing, failed: Mapping[str, int], scope: str | None = 
             }
             for tenant, holding in one.holdings
         ],
-        "last_run": None if one.newest is None else run_item(one.newest, failed, scope),
+        "last_run": None if one.newest is None else _run_item(one.newest, failed, scope),
         "links": {"matrix": f"{base}/matrix", "runs": f"{base}/runs"},
     }
 
 
-def run_item(run: PastRun, failed: Mapping[str, int], scope: str | None) -> dict[str, Any]:
-    """Return a run as a list shows it; ``failed``: how many nodes failed, by run."""
+def _run_item(run: PastRun, failed: Mapping[str, int], scope: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "run": run.identity,
         "environment": run.environment,
@@ -77,20 +76,11 @@ def run_item(run: PastRun, failed: Mapping[str, int], scope: str | None) -> dict
         "outcome": run.outcome,
         "nodes": run.nodes,
         "nodes_failed": failed.get(run.identity, 0),
-        "links": {"self": f"{base_of(scope, run.environment)}/runs/{run.identity}"},
+        "links": {"self": f"{_base(scope, run.environment)}/runs/{run.identity}"},
     }
     if scope is None:
-        found |= {
-            "author": run.author,
-            "host": run.host,
-            "place": run.place,
-            "exit": run.exit,
-            "uploads": run.uploads,
-            "writes": run.writes,
-            "problems": run.problems,
-            "bytes": run.bytes,
-            "digest": run.digest,
-        }
+        names = ("author", "host", "place", "exit", "uploads", "writes", "problems", "bytes", "digest")
+        found |= {name: getattr(run, name) for name in names}
     return found
 
 
@@ -104,8 +94,8 @@ def runs_view(
     scope: str | None,
 ) -> dict[str, Any]:
     """Return a page of runs, newest first."""
-    base = f"{base_of(scope, environment)}/runs"
-    return {"runs": [run_item(run, failed, scope) for run in runs], "runs_next": _next(base, marker, limit)}
+    base = f"{_base(scope, environment)}/runs"
+    return {"runs": [_run_item(run, failed, scope) for run in runs], "runs_next": _next(base, marker, limit)}
 
 
 def run_view(
@@ -115,25 +105,24 @@ def run_view(
     failed: Mapping[str, int],
     scope: str | None,
 ) -> dict[str, Any]:
-    """Return a run: what it did with each node and, for an operator, what went wrong and what it was kept from."""
-    found = run_item(run, failed, scope)
+    """Return a run: what it did with each node; operators also see its problems and what it withheld."""
+    found = _run_item(run, failed, scope)
     if scope is not None:
         return found | {"done": [{"node": node.node, "outcome": node.outcome} for node in nodes]}
-    told = {} if report is None else report["json"]
-    problems = [problem for node in told.get("nodes", ()) for problem in node["problems"]]
-    unsafe = [{"node": node["node"], **one} for node in told.get("nodes", ()) for one in node.get("unsafe", ())]
+    reported = {} if report is None else report["json"]
+    problems = [problem for node in reported.get("nodes", ()) for problem in node["problems"]]
+    unsafe = [{"node": node["node"], **one} for node in reported.get("nodes", ()) for one in node.get("unsafe", ())]
     return found | {
         "done": [vars(node) for node in nodes],
-        "stopped": told.get("stopped"),
+        "stopped": reported.get("stopped"),
         "trouble": problems,
         "withheld": unsafe,
-        "withheld_digest": told.get("unsafe_digest"),
-        "not_attempted": told.get("not_attempted", []),
+        "withheld_digest": reported.get("unsafe_digest"),
+        "not_attempted": reported.get("not_attempted", []),
     }
 
 
-def source_item(source: Source) -> dict[str, Any]:
-    """Return a data source as the matrix names it."""
+def _source_item(source: SourceOwner) -> dict[str, Any]:
     resource = source.resource
     links = {}
     if source.tenant is not None and resource is not None:
@@ -148,7 +137,8 @@ def source_item(source: Source) -> dict[str, Any]:
 
 
 def matrix_view(
-    found: Stand,
+    found: NodeMatrix,
+    newest: PastRun | None,
     nodes: list[dict[str, Any]],
     *,
     marker: str | None,
@@ -156,28 +146,35 @@ def matrix_view(
     scope: str | None,
     query: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return an environment's nodes by data sources; ``nodes``: those of this page, ``query``: what chose them."""
+    """Return an environment's nodes by data sources; ``nodes``: those of this page, which ``query`` selected."""
     environment = found.matrix.environment
-    newest = found.matrix.newest
     return {
         "environment": environment,
         "node_count": len(found.matrix.rows),
-        "last_run": None if newest is None else run_item(newest, failed, scope),
-        "data_sources": [source_item(source) for source in found.sources],
+        "last_run": None if newest is None else _run_item(newest, failed, scope),
+        "data_sources": [_source_item(source) for source in found.sources],
         "nodes": nodes,
-        "nodes_next": _next(f"{base_of(scope, environment)}/matrix", marker, None, query),
+        "nodes_next": _next(f"{_base(scope, environment)}/matrix", marker, None, query),
     }
 
 
 def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, Any]]:
     """Return nodes as the matrix shows them."""
-    words = _Words()
+
+    @cache  # most rows are alike
+    def statuses(states: tuple[State | None, ...]) -> list[str | None]:
+        return [None if state is None else state.value for state in states]
+
+    def level(row: NodeRow) -> dict[str, str] | None:
+        levels = addresses.of_node(row.node, row.fqdn)
+        return None if levels is None else dict(levels)
+
     return [
         {
             "node": row.node,
             "fqdn": row.fqdn,
-            "level": level_item(addresses.of_node(row.node, row.fqdn)),
-            "statuses": words(row.states),
+            "level": level(row),
+            "statuses": statuses(row.states),
             "run": row.run,
             "run_started_at": _moment(row.time),
             "run_failed": row.failed,
@@ -187,77 +184,51 @@ def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, 
     ]
 
 
-class _Words:
-    """The API's words for the states of a row; most rows look alike."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[State | None, ...], list[str | None]] = {}
-
-    def __call__(self, states: tuple[State | None, ...]) -> list[str | None]:
-        if states not in self._made:
-            self._made[states] = [None if state is None else state.value for state in states]
-        return self._made[states]
-
-
-def level_item(levels: LevelPath | None) -> dict[str, str] | None:
-    """Return a level path, outermost level first."""
-    return None if levels is None else dict(levels)
-
-
 def layers_view(
     item: Mapping[str, Any],
-    levels: LevelPath,
     chosen: Sequence[Leaf],
-    *,
     marker: str | None,
     limit: int,
+    *,
     counts: Mapping[str, int],
     query: Mapping[str, str],
     masker: Masker,
 ) -> dict[str, Any]:
-    """Return a page of a data source's leaves at a place, secrets masked; ``item``: its representation."""
-    self = item["links"]["self"]
+    """Return a page of a data source's leaves at a level, secrets masked; ``item``: its representation."""
     return {
         **item,
-        "level": dict(levels),
         "counts": dict(counts),
         "leaves": [leaf_json(leaf, masker) for leaf in chosen],
-        "leaves_next": _next(self, marker, limit, query),
+        "leaves_next": _next(item["links"]["self"], marker, limit, query),
     }
 
 
 def history_view(
     item: Mapping[str, Any],
-    levels: LevelPath,
     kind: str,
-    found: Iterable[Step],
-    *,
-    marker: str | None,
+    found: Iterable[VersionChanges],
+    marker: int | None,
     limit: int,
+    *,
     query: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return a page of a document's versions, newest first, each with what it changed, secrets masked."""
+    """Return a page of a document's versions, newest first, each with its changes, secrets masked."""
     versions = [
         {
-            "version": step.version.number,
-            "time": step.version.time,
-            "author": step.version.author,
-            "run": step.version.run,
-            "comment": step.version.comment,
+            "version": one.version.number,
+            "time": one.version.time,
+            "author": one.version.author,
+            "run": one.version.run,
+            "comment": one.version.comment,
             "changes": None
-            if step.changes is None
-            else [{"key": list(one.path), "before": one.before, "after": one.after} for one in step.changes],
-            "more_changes": step.more,
+            if one.changes is None
+            else [{"key": list(change.path), "before": change.before, "after": change.after} for change in one.changes],
+            "more_changes": one.more,
         }
-        for step in found
+        for one in found
     ]
-    return {
-        **item,
-        "level": dict(levels),
-        "kind": kind,
-        "versions": versions,
-        "versions_next": _next(item["links"]["self"], marker, limit, query),
-    }
+    following = _next(item["links"]["self"], None if marker is None else str(marker), limit, query)
+    return {**item, "kind": kind, "versions": versions, "versions_next": following}
 
 
 @lru_cache(maxsize=1024)

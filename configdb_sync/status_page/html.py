@@ -1,7 +1,7 @@
-"""From JSON values to HTML: whatever comes from elsewhere is text, and nothing is fetched from anywhere.
+"""From JSON values to HTML: all values are escaped, and a page loads nothing from elsewhere.
 
-The one stylesheet and the little script stand in each page, and the content security policy names their digests: no
-other style and no other script has any effect, whatever a value may hold.
+Each page contains the one stylesheet and the small script, and its content security policy names their digests: no
+other style or script has any effect, whatever a value contains.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -19,11 +20,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from configdb_sync import __version__
+from configdb_sync.status_page.page_urls import Links, level_text
 from configdb_sync.sync.wording import key_text, one_line
 
 FOLDER = Path(__file__).parent / "templates"
 LONGEST_SHOWN = 400
-"""Characters of one value; what is longer is cut and says how long it is."""
+"""Characters of one value that are shown; a longer one is cut, with its length."""
 
 _WORDS = {"ACTIVE": "in step", "BUILD": "a run is at work", "ERROR": "failed", None: "nobody says"}
 
@@ -39,7 +41,7 @@ def _digest(text: str) -> str:
 
 @cache
 def policy(*, served: bool = True) -> str:
-    """Return the content security policy; a file's can't name who may frame it, and has no forms that go anywhere."""
+    """Return the content security policy. In a file it can't say who may frame it, and forms go nowhere."""
     parts = [
         "default-src 'none'",
         f"style-src 'sha256-{_digest(_asset('style.css'))}'",
@@ -53,14 +55,14 @@ def policy(*, served: bool = True) -> str:
 
 
 def printable(value: Any) -> Any:
-    """Return what is to stand in a page: what can't be seen, or turns the direction of writing, is shown escaped."""
+    """Return a value as a page shows it: invisible characters and those that change the direction are escaped."""
     if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
         return one_line(value)
     return value
 
 
 def value_text(value: Any) -> str:
-    """Return a value as JSON in one line, cut where long: made to be read, never to be parsed back."""
+    """Return a value as one line of JSON, cut if long: for people, not to be parsed."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= LONGEST_SHOWN:
         return text
@@ -99,7 +101,7 @@ def _time(text: str | None) -> str:
 
 
 def broken(name: str) -> Markup:
-    """Return a name that may go on in the next line after each slash."""
+    """Return a name that may wrap after each slash."""
     return Markup("/<wbr>").join(printable(part) for part in name.split("/"))
 
 
@@ -119,7 +121,7 @@ def ago(text: str | None, now: datetime) -> str:
 
 
 def tone(outcome: str | None) -> str:
-    """Return which of the four colours stands for a status, or for what came of a run."""
+    """Return which of the four colours a status or the outcome of a run has."""
     if outcome in {"ACTIVE", "OK", "done"}:
         return "ok"
     if outcome in {"BUILD", "AT WORK"}:
@@ -129,7 +131,7 @@ def tone(outcome: str | None) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return Jinja's environment: everything is escaped, a name that isn't there is an error."""
+    """Return Jinja's environment: it escapes everything, and an unknown name is an error."""
     made = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -169,13 +171,13 @@ def part(macro: str, *values: Any) -> Markup:
 
 
 Column = tuple[Mapping[str, Any], "str | None"]
-"""A data source as the API tells it, and its page's address, None where it has none."""
+"""A data source as the API represents it, and the address of its page, None if it has none."""
 
 
 class Cells:
-    """The cells of a matrix's rows. Of the nodes of an environment most look alike: each look is rendered once.
+    """The cells of a matrix's rows. Most nodes of an environment look alike, so each look is rendered once.
 
-    ``columns`` are the data sources that some row has anything of; ``left`` the others. ``joint``: see ``Links``.
+    ``columns`` are the data sources that some row has; ``left`` are the others. ``joint``: see ``Links``.
     """
 
     _PLACE = Markup("\0")
@@ -189,10 +191,34 @@ class Cells:
         self.left = [column for place, column in enumerate(columns) if place not in self._shown]
 
     def __call__(self, statuses: Sequence[str | None], level: str | None) -> Markup:
-        """Return a node's cells; ``level``: its level path, percent-encoded, None where it can't be told."""
+        """Return a node's cells; ``level``: its level path, percent-encoded, None if it is unknown."""
         look = (*statuses, level is None)
         if look not in self._looks:
-            told = [(*column, statuses[place]) for column, place in zip(self.columns, self._shown, strict=True)]
-            self._looks[look] = str(self._render(told, self._PLACE if level is not None else None, self._joint))
-        # NUL stands for the node's own part of each address: no text in the page can hold one.
+            cells = [(*column, statuses[place]) for column, place in zip(self.columns, self._shown, strict=True)]
+            self._looks[look] = str(self._render(cells, self._PLACE if level is not None else None, self._joint))
+        # NUL is the placeholder for the node's part of each address: no text in the page can contain it.
         return Markup(self._looks[look].replace("\0", level or ""))  # noqa: S704  # percent-encoded
+
+
+def sums_of(view: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return how many documents have which status."""
+    sums: Counter[str | None] = Counter()
+    for look, number in Counter(tuple(row["statuses"]) for row in view["nodes"]).items():
+        for status in look:
+            sums[status] += number
+    return [(word, sums[word]) for word in ("ERROR", "BUILD", "ACTIVE")]
+
+
+def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
+    """Return the matrix as a table."""
+    environment = view["environment"]
+    columns: list[Column] = [
+        (source, None if source["tenant"] is None else links.source(source["tenant"], environment, source["name"]))
+        for source in view["data_sources"]
+    ]
+    cells = Cells(columns, {tuple(row["statuses"]) for row in view["nodes"]}, links.joint)
+    rows = [
+        (row["node"], row["fqdn"], cells(row["statuses"], level_text(row["level"])), row["problems"])
+        for row in view["nodes"]
+    ]
+    return part("matrix", view, cells, rows, links.joint)

@@ -16,8 +16,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.peers import browser
-from tests.tenants.page.conftest import Shown
-from tests.tenants.page.filling import fill
+from tests.status_page.conftest import Shown
+from tests.status_page.filling import fill
 
 GLOBALS = "/status/tenants/admin/environments/1/resources/globals?level=nodes=2"
 PAGES = [

@@ -16,8 +16,8 @@ from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
+from tests.status_page.filling import fill
 from tests.support.product import Product
-from tests.tenants.page.filling import fill
 from tests.tenants.support import Api, public_port, serving
 
 BASE = "/v1.0/b/environments/1"

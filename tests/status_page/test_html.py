@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from configdb_sync.tenants.page import html
-from configdb_sync.tenants.page.kept import Kept
+from configdb_sync.status_page import html
+from configdb_sync.status_page.queries import StampedCache
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -114,7 +114,7 @@ def test_cells_of_alike_nodes_are_made_once_with_each_ones_address() -> None:
 
 
 def test_what_is_kept_holds_until_its_stamp_changes() -> None:
-    kept, made = Kept(most=2), []
+    kept, made = StampedCache(most=2), []
 
     def make(value: int) -> int:
         made.append(value)

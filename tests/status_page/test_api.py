@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.tenants.paths import Place
-from tests.tenants.page.conftest import HOSTILE, SOURCE, TENANT, Shown
+from tests.status_page.conftest import HOSTILE, SOURCE, TENANT, Shown
 from tests.tenants.support import Api
 
 MATRIX, RUNS = "/environments/1/matrix", "/environments/1/runs"

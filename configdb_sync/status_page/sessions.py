@@ -1,9 +1,9 @@
-"""Who looks at the pages: a browser can't send ``X-Auth-Token``, so signing in gives it a cookie (T12).
+"""Sessions of browsers, which can't send ``X-Auth-Token``: signing in gives them a cookie (T12).
 
-The cookie is taken for reading pages and for nothing else. With a token it isn't the token but a proof of having had
-it, for some hours: whoever takes the cookie away can look and change nothing. With Keystone it is a token of the
-user's, that Keystone ends, and that the same rules hold for as for ``X-Auth-Token``. After signing out neither is
-worth anything (``ended``), and Keystone's token is revoked there too.
+The cookie is accepted for reading pages and for nothing else. With ``--auth token`` it isn't the token but a proof of
+having it, valid for some hours: a stolen cookie allows reading and no change. With Keystone it is one of the user's
+tokens; Keystone ends it, and the same rules apply as for ``X-Auth-Token``. Signing out ends either cookie
+(``EndedSessions``), and Keystone revokes its token.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from configdb_sync.errors import AccessError, ProductError, SettingsError
 from configdb_sync.tenants import names
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller
+from configdb_sync.web.refusals import RefusalError, refuse
 
 log = logging.getLogger(__name__)
 
 LASTS = 8 * 3600
-"""Seconds that a proof of a token holds."""
+"""Seconds for which a proof of a token is valid."""
 _LONGEST = 3800
-"""Bytes of a cookie's value: browsers drop one with more than 4096 in all."""
+"""Bytes of a cookie's value: browsers drop a cookie of more than 4096 bytes in all."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the form; ``secret``: shown as dots. ``value``: what stands in it at first."""
+    """A field of the sign-in form; ``secret``: shown as dots. ``value``: its initial value."""
 
     name: str
     label: str
@@ -52,35 +52,35 @@ class Sessions(Protocol):
         """The form's fields."""
 
     def begin(self, form: Mapping[str, str], now: float) -> str:
-        """Return the cookie's value. Raises ``TenantRefusal`` 401 for what isn't right, 503."""
+        """Return the cookie's value. Raises ``RefusalError`` 401 for wrong input, 503."""
 
     def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
-        """Return who looks, from which address.
+        """Return who calls with a cookie, from which address.
 
-        Raises ``TenantRefusal`` 401 for a cookie that isn't good (any more), 503.
+        Raises ``RefusalError`` 401 for a cookie that is invalid or over, 503.
         """
 
     def end(self, cookie: str, now: float, address: str) -> float:
-        """Return until when the cookie would be good, having told whoever else takes it that it isn't any more.
+        """Revoke the cookie wherever else it is accepted; return until when it would have been valid.
 
-        Raises ``TenantRefusal`` 401 for a cookie that isn't good, 503 where that can't be said.
+        Raises ``RefusalError`` 401 for an invalid cookie, 503 if its validity is unknown.
         """
 
     def home(self, form: Mapping[str, str]) -> Place | None:
-        """Return the tenant whose pages come first, None for those of all."""
+        """Return the tenant whose pages are shown first, None for those of all."""
 
 
-def no_session(what: str = "sign in to see this") -> TenantRefusal:
+def no_session(what: str = "sign in to see this") -> RefusalError:
     """Return the 401 to raise."""
     return refuse(401, what, ("WWW-Authenticate", 'Bearer realm="tenants"'))
 
 
 @dataclass(frozen=True)
 class TokenSessions:
-    """Of those who have the token; ``token`` gives that of a tenant, or for None the operators', and ``access`` says
-    who has it.
+    """Sessions of those who have the token: ``token`` returns a tenant's, or for None the operators'; ``access``
+    checks it.
 
-    ``tenants``: each has its own, and the form asks which.
+    ``tenants``: each tenant has its own token, and the form asks for the tenant.
     """
 
     access: Access
@@ -111,19 +111,19 @@ class TokenSessions:
         return self.access.caller({"HTTP_X_AUTH_TOKEN": self.token(tenant), "REMOTE_ADDR": address}, place)
 
     def end(self, cookie: str, now: float, address: str) -> float:
-        """Return the time that stands in the cookie."""
+        """Return the end that the cookie names."""
         del address
         return self._read(cookie, now)[1]
 
     def _read(self, cookie: str, now: float) -> tuple[str | None, float]:
-        """Return the tenant and the end of a cookie that is good now. Raises ``TenantRefusal`` 401."""
+        """Return the tenant and the end of a cookie that is valid now. Raises ``RefusalError`` 401."""
         parts = cookie.split(".")
         if len(parts) != 4 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
             raise no_session()
         tenant = _unpacked(parts[0]) if self.tenants else None
         if tenant is None and (self.tenants or parts[0]):
             raise no_session()
-        # The proof first: the time is believed of a good one alone.
+        # The proof first: only a valid one makes the time trustworthy.
         proof = self._proof(tenant, parts[1], parts[2]).encode("ascii")
         if not hmac.compare_digest(parts[3].encode("utf-8"), proof):
             raise no_session()
@@ -141,11 +141,11 @@ class TokenSessions:
             return None
         try:
             return names.tenant_id(form.get("tenant", ""))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             raise no_session(refusal.what) from None
 
     def _proof(self, tenant: str | None, until: str, nonce: str) -> str:
-        # The nonce tells two sessions of one second apart: signing out ends one of them.
+        # The nonce distinguishes two sessions that began in the same second: signing out ends one of them.
         text = f"status page\0{until}\0{nonce}\0{tenant or ''}"
         return hmac.new(self.token(tenant).encode("utf-8"), text.encode("utf-8"), "sha256").hexdigest()
 
@@ -158,7 +158,7 @@ def _unpacked(text: str) -> str | None:
     try:
         found = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return names.tenant_id(found.decode("utf-8"))
-    except (ValueError, binascii.Error, TenantRefusal):
+    except (ValueError, binascii.Error, RefusalError):
         return None
 
 
@@ -167,12 +167,12 @@ LogIn = Callable[[Mapping[str, str]], str]
 Revoke = Callable[[str], None]
 """Has Keystone revoke a token. Raises ``ProductError``."""
 _LONGEST_TOKEN = 30 * 24 * 3600
-"""Seconds after which no token of Keystone's is good any more, whatever is set there."""
+"""Seconds after which no Keystone token is valid any more, whatever Keystone is configured to."""
 
 
 @dataclass(frozen=True)
 class KeystoneSessions:
-    """Of Keystone's users. ``access``: the endpoint's own, which judges the token at every page."""
+    """Sessions of Keystone's users. ``access``: the endpoint's own; it checks the token for every page."""
 
     cloud: Cloud
     access: Access
@@ -222,12 +222,12 @@ class KeystoneSessions:
         return token
 
     def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
-        """Return whom Keystone names."""
+        """Return the user that Keystone names."""
         del now
         return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
 
     def end(self, cookie: str, now: float, address: str) -> float:
-        """Have Keystone revoke the token: it is good at Keystone and every other service too."""
+        """Have Keystone revoke the token: Keystone and every other service would accept it too."""
         self.caller(cookie, None, now, address)
         try:
             self.revoke(cookie)
@@ -236,18 +236,18 @@ class KeystoneSessions:
         return now + _LONGEST_TOKEN
 
     def home(self, form: Mapping[str, str]) -> Place | None:
-        """Return the tenant that was named on the public endpoint."""
+        """Return the tenant that the form names on the public endpoint."""
         if not self.tenants:
             return None
         try:
             return Place(names.tenant_id(form.get("tenant", "")))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             raise no_session(refusal.what) from None
 
 
 def log_in(environ: Mapping[str, str]) -> str:
     """Return a token by ``OS_*`` variables (``LogIn``)."""
-    # Late: keystoneauth takes long to load, and only who signs in needs it.
+    # Late: keystoneauth loads slowly, and only signing in needs it.
     from configdb_sync.configdb.catalog import tokens_of
 
     return tokens_of(environ, default_ca=None, limits=Limits(read=10.0, total=20.0)).token()

@@ -12,16 +12,17 @@ import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.masking import Masker
+from configdb_sync.status_page import queries
+from configdb_sync.status_page.api import StatusApi
+from configdb_sync.status_page.queries import History
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUNS
 from configdb_sync.store.states import read_matrix
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.page import asking, gathering
-from configdb_sync.tenants.page.chronicle import Chronicle, make
 from configdb_sync.tenants.registry import Registry
-from tests.tenants.page.filling import SOURCES, fill_database
+from tests.status_page.filling import SOURCES, fill_database
 
 ENV = 4242
 LEVELS = (("nodes", "%{uid}"),)
@@ -40,30 +41,30 @@ def database(database_url: str) -> Iterator[Database]:
         yield found
 
 
-def chronicle(database: Database, levels: tuple[tuple[str, str], ...] = LEVELS) -> Chronicle:
+def history(database: Database, levels: tuple[tuple[str, str], ...] = LEVELS) -> History:
     clock = SystemClock()
-    return make(database, VersionStore(lambda: database, 1, clock), Masker(b"k" * 32), levels, clock)
+    return History.opened(database, VersionStore(lambda: database, 1, clock), Masker(b"k" * 32), levels, clock)
 
 
 @pytest.fixture
-def context(database: Database, database_url: str, registry: Registry) -> Context:
+def api(database: Database, database_url: str, registry: Registry) -> StatusApi:
     fill_database(database_url, ENV, 12)
-    return Context(registry, chronicle=chronicle(database))
+    return StatusApi(Context(registry), history(database))
 
 
-def test_environments_with_their_newest_runs(context: Context) -> None:
-    (one,) = asking.environments(context, {}).view["environments"]
+def test_environments_with_their_newest_runs(api: StatusApi) -> None:
+    (one,) = api.environments({}).view["environments"]
     assert (one["environment"], one["status"], one["resource_count"]) == (ENV, "ERROR", len(SOURCES))
     assert (one["last_run"]["outcome"], one["last_run"]["nodes_failed"], one["last_run"]["seconds"]) == (
         "PARTIAL",
         1,
         19,
     )
-    assert asking.environments(context, {}, "nobody").view["environments"] == []
+    assert api.environments({}, "nobody").view["environments"] == []
 
 
-def test_nodes_by_data_sources(context: Context) -> None:
-    view = asking.matrix(context, None, ENV, {}).view
+def test_nodes_by_data_sources(api: StatusApi) -> None:
+    view = api.matrix(None, ENV, {}).view
     assert [node["node"] for node in view["nodes"]] == [str(number) for number in range(1, 13)]
     statuses = {node["node"]: dict(zip(SOURCES, node["statuses"], strict=True)) for node in view["nodes"]}
     assert (statuses["3"]["globals"], statuses["3"]["astute"], statuses["7"]["override/node"]) == (
@@ -71,17 +72,17 @@ def test_nodes_by_data_sources(context: Context) -> None:
         "ACTIVE",
         None,
     )
-    assert [node["node"] for node in asking.matrix(context, None, ENV, {"status": "ERROR"}).view["nodes"]] == ["3"]
-    assert asking.matrix(context, "admin", ENV, {}).view["nodes"][2]["problems"] == [
+    assert [node["node"] for node in api.matrix(None, ENV, {"status": "ERROR"}).view["nodes"]] == ["3"]
+    assert api.matrix("admin", ENV, {}).view["nodes"][2]["problems"] == [
         {"data_source": "globals", "what": "the file changed"}
     ]
 
 
-def test_runs_page_by_page(context: Context) -> None:
+def test_runs_page_by_page(api: StatusApi) -> None:
     seen: list[Any] = []
     query = {"limit": "3"}
     while True:
-        view = asking.runs(context, None, ENV, query).view
+        view = api.runs(None, ENV, query).view
         seen += view["runs"]
         if view["runs_next"] is None:
             break
@@ -90,7 +91,7 @@ def test_runs_page_by_page(context: Context) -> None:
 
 
 def test_what_is_kept_is_told_until_something_changes(
-    context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
+    api: StatusApi, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
 
@@ -98,18 +99,18 @@ def test_what_is_kept_is_told_until_something_changes(
         read.append(1)
         return read_matrix(*args, **more)
 
-    monkeypatch.setattr(gathering, "read_matrix", counted)
-    first = asking.matrix(context, None, ENV, {})
-    again = asking.matrix(context, None, ENV, {})
+    monkeypatch.setattr(queries, "read_matrix", counted)
+    first = api.matrix(None, ENV, {})
+    again = api.matrix(None, ENV, {})
     assert (len(read), first.view["nodes"] is again.view["nodes"], first.stamp == again.stamp) == (1, True, True)
 
     def change(connection: sa.Connection) -> None:
         connection.execute(sa.delete(OPEN_PROBLEMS).where(OPEN_PROBLEMS.c.environment == ENV))
 
     database.write(change)
-    after = asking.matrix(context, None, ENV, {})
+    after = api.matrix(None, ENV, {})
     assert (len(read), after.stamp == again.stamp) == (2, False)
-    assert asking.matrix(context, None, ENV, {"status": "ERROR"}).view["nodes"] == []
+    assert api.matrix(None, ENV, {"status": "ERROR"}).view["nodes"] == []
 
 
 @pytest.mark.parametrize(
@@ -123,5 +124,5 @@ def test_what_is_kept_is_told_until_something_changes(
     ],
 )
 def test_the_level_of_a_node(levels: tuple[tuple[str, str], ...], found: object) -> None:
-    told = Chronicle(None, None, None, Masker(b"k" * 32), levels)  # type: ignore[arg-type]
+    told = History(None, None, None, Masker(b"k" * 32), levels)  # type: ignore[arg-type]
     assert told.addresses(5, None, None).of_node("7", "node-7.x") == found

@@ -14,7 +14,7 @@ import pytest
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving
 
-CLOUD = Path(__file__).resolve().parents[3] / "examples/small-cloud"
+CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
 SCRIPT = "<script>document.title='owned'</script>"
 TURNED = "\u202eabc\u202c\u200f"
 HOSTILE: dict[str, Any] = {

@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.state import State
+from configdb_sync.status_page.html import policy
 from configdb_sync.store.schema import ENDED_SESSIONS
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.page.html import policy
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.targets import encoded
-from tests.tenants.page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
+from configdb_sync.web.requests import encoded
+from tests.status_page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api, Reply, public_port, serving
 
 FORM = "Content-Type: application/x-www-form-urlencoded"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.peers import keystone as peer
-from tests.tenants.page.test_pages import bare, cookie_of, sign_in
+from tests.status_page.test_pages import bare, cookie_of, sign_in
 from tests.tenants.support import Api, public_port, serving
 from tests.tenants.test_keystone import eventually, project
 
