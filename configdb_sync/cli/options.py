@@ -36,6 +36,7 @@ from configdb_sync.store.opening import open_store
 from configdb_sync.store.records import names_seen
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync import orders
+from configdb_sync.sync.history import recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -243,7 +244,7 @@ class Session:
         """
         writer = Writer(run=self.run, author=self.author, comment=comment)
         with closing(self.versions) as versions, self._connected(writer, policy) as client:
-            client.observe(functools.partial(versions.record, client.base, writer))
+            client.observe(recorder(versions, client.base, writer))
             yield client
 
     def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:

@@ -15,8 +15,8 @@ from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.jsonvalues import Json, dumps, value_digest
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.roster import Roster, why_not
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.node_files import NodeFile, NodeLeftOut, NodeRead, Nodes
-from configdb_sync.nodes.plain_names import natural_key
 
 FILE = "astute.yaml"
 PLACE = "nailgun"
