@@ -14,7 +14,7 @@ from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.names import natural_key
 from configdb_sync.nodes.mcollective import MASTER
-from configdb_sync.nodes.plain_names import is_plain
+from configdb_sync.nodes.node_files import is_plain
 from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
 
 _PATIENCE = 5.0

@@ -26,7 +26,7 @@ from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
 from configdb_sync.nailgun.connect import connect as connect_nailgun
-from configdb_sync.nodes.plain_names import shown
+from configdb_sync.nodes.node_files import shown
 from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
 from configdb_sync.settings import Settings, SettingsLayer, read_settings
 from configdb_sync.state import State, locate, open_state

@@ -17,8 +17,7 @@ from pathlib import Path
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
 from configdb_sync.names import natural_key
 from configdb_sync.nodes import node_files, tree_writing
-from configdb_sync.nodes.node_files import HIERA, NodeFile, NodeRead, ReadLimits, as_file, located
-from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.node_files import HIERA, NodeFile, NodeRead, ReadLimits, as_file, is_plain, located, shown
 from configdb_sync.nodes.tree import OPEN_FOLDER, NodeTree, ResolvedPath
 from configdb_sync.nodes.tree_reading import open_regular, read_tree
 from configdb_sync.nodes.writable import BASE, writable_files

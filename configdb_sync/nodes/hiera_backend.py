@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.mcollective.outcomes import Rpc
-from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.node_files import is_plain, shown
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.output import CommandOutput, fault

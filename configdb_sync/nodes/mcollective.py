@@ -9,8 +9,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
 from configdb_sync.names import natural_key
-from configdb_sync.nodes.node_files import NodeFile, NodeRead, ReadLimits, check_path, check_removable, located
-from configdb_sync.nodes.plain_names import is_plain
+from configdb_sync.nodes.node_files import (
+    NodeFile,
+    NodeRead,
+    ReadLimits,
+    check_path,
+    check_removable,
+    is_plain,
+    located,
+)
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.output import CommandOutput

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
-from configdb_sync.nodes.plain_names import is_plain, shown
 
 HIERA = "/etc/hiera"
 """The folder of the settings files on a node."""
 
 SUFFIX = ".yaml"
 NOT_PLAIN = "has a name that is not plain UTF-8 text"
+
+_ODD_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,30 @@ class Nodes(Protocol):
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Remove a file that an earlier run created. Raises as ``write`` does."""
+
+
+@functools.lru_cache(maxsize=1024)
+def is_plain(name: str) -> bool:
+    """Tell whether a name is UTF-8 without control characters, line ends and backslashes.
+
+    Backslashes are out so that a name as ``shown`` is never another file's plain name.
+    """
+    return "\\" not in name and not any(unicodedata.category(char) in _ODD_CATEGORIES for char in name)
+
+
+def shown(name: str) -> str:
+    """Return ``name`` fit for a message: odd characters, and bytes that are no UTF-8, as ``\\xff``."""
+    return name if is_plain(name) else "".join(map(_escaped, name))
+
+
+def _escaped(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    if unicodedata.category(char) not in _ODD_CATEGORIES:
+        return char
+    # The file system's codec maps a byte that isn't UTF-8 to one of these code points.
+    code = ord(char) - 0xDC00 if 0xDC80 <= ord(char) <= 0xDCFF else ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def check_path(path: str) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits
-from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits, is_plain, shown
 from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath
 
 _TRIES = 3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from configdb_sync.errors import NodeFileError, SettingsError
-from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.node_files import is_plain, shown
 from configdb_sync.setting_values import ENV, ROLE
 from configdb_sync.setting_values import places as checked_places
 from configdb_sync.settings import DEFAULT_WRITABLE

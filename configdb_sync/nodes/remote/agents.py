@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, Rpc
-from configdb_sync.nodes.plain_names import shown
+from configdb_sync.nodes.node_files import shown
 from configdb_sync.nodes.remote.output import CommandOutput, OutputError
 
 SHELL, EXECUTE = "execute_shell_command", "execute"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.plain_names import shown
+from configdb_sync.nodes.node_files import shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, PIECES_LIMIT, Piece, letters
 
 _SHOWN = 200

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits
-from configdb_sync.nodes.plain_names import is_plain, shown
+from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits, is_plain, shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, Commands, Piece, letters
 from configdb_sync.nodes.remote.output import (
     Assembly,

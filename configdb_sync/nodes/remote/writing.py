@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import HIERA, NodeFile
-from configdb_sync.nodes.plain_names import is_plain
+from configdb_sync.nodes.node_files import HIERA, NodeFile, is_plain
 from configdb_sync.nodes.remote.agents import Agents, UploadPart, check_upload, failure, names, parts
 from configdb_sync.nodes.remote.commands import Commands, NewFile
 from configdb_sync.nodes.remote.output import CommandOutput, as_text, fault, system_words
