@@ -12,8 +12,9 @@ from configdb_sync.errors import BusError, NodeError, ProductError
 from configdb_sync.mcollective.broker import try_broker
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.roster import why_not
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.mcollective import MASTER
-from configdb_sync.nodes.names import is_plain, natural_key
+from configdb_sync.nodes.names import is_plain
 from configdb_sync.nodes.trial import NodeTrial, try_nodes
 
 _PATIENCE = 5.0

@@ -17,10 +17,10 @@ from configdb_sync.cli.sources import MCOLLECTIVE
 from configdb_sync.errors import EnvironmentMismatchError, NodeError
 from configdb_sync.exits import Exit
 from configdb_sync.nailgun.roster import Roster
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_in_trees, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.names import natural_key
 
 Outcome = Removal | NodeError
 

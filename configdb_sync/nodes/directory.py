@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
+from configdb_sync.names import natural_key
 from configdb_sync.nodes import faults, folders, replacing
 from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key, shown
+from configdb_sync.nodes.names import is_plain, shown
 from configdb_sync.nodes.reading import open_regular
 from configdb_sync.nodes.survey import as_file, survey
 from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree

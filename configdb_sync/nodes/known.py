@@ -7,8 +7,8 @@ from functools import cached_property
 
 from configdb_sync.errors import NodeError
 from configdb_sync.nailgun.roster import Roster, why_not
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.model import NodeFile, NodeLeftOut, NodeRead, Nodes
-from configdb_sync.nodes.names import natural_key
 
 
 class KnownNodes:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
+from configdb_sync.names import natural_key
 from configdb_sync.nodes import faults
 from configdb_sync.nodes.directory import check_path
 from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key
+from configdb_sync.nodes.names import is_plain
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
 from configdb_sync.nodes.remote.limits import Limits

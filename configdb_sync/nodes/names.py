@@ -1,13 +1,11 @@
-"""Names that come from file systems: which are plain, how others are shown, and the order of identities."""
+"""Names that come from file systems: which are plain, and how others are shown."""
 
 from __future__ import annotations
 
 import functools
-import re
 import unicodedata
 
 _ODD_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -34,15 +32,3 @@ def _escaped(char: str) -> str:
     # The file system's codec maps a byte that isn't UTF-8 to one of these code points.
     code = ord(char) - 0xDC00 if 0xDC80 <= ord(char) <= 0xDCFF else ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def natural_key(identity: str) -> tuple[tuple[str | tuple[int, str], ...], str]:
-    """Return a sort key that puts ``2`` before ``10``, numbers before names, and keeps ``07`` and ``7`` apart."""
-    parts = _DIGITS.split(identity)
-    return tuple(_number(part) if place % 2 else part for place, part in enumerate(parts)), identity
-
-
-def _number(digits: str) -> tuple[int, str]:
-    # Python makes no int of thousands of digits.
-    plain = digits.lstrip("0")
-    return len(plain), plain
