@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from configdb_sync.hiera import HieraDocument, Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
-from configdb_sync.nodes.model import NodeFile
+from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record
 from configdb_sync.sync.decide import Decision, Write, hidden_after_write
 from configdb_sync.sync.folder_documents import OverrideMove

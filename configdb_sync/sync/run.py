@@ -20,7 +20,7 @@ from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductEr
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease, leased, run_lock
