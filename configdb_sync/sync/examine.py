@@ -20,7 +20,7 @@ from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.records import Records
 from configdb_sync.sync.acquaintance import Acquaintance

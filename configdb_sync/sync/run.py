@@ -12,7 +12,7 @@ from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import NodeError, ProductError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.database import Database
 from configdb_sync.store.records import Records, names_seen

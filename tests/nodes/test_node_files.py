@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.names import natural_key
-from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.node_files import is_plain, shown
 
 
 @pytest.mark.parametrize(
