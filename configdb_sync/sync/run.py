@@ -23,7 +23,7 @@ from configdb_sync.masking import Masker
 from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
-from configdb_sync.store.lease import Lease, leased, run_lock
+from configdb_sync.store.lease import Lease, lease_name, run_lock
 from configdb_sync.store.records import Records, names_seen
 from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
 from configdb_sync.sync.apply import Executor
@@ -243,8 +243,11 @@ class RunSession:
         began = clock.monotonic()
         wait = self.pace.wait(self.wait)
         with run_lock(self.folder, environment, wait, clock, run.identity) as over:
-            lease = Lease(run.database, environment, run.identity, self.about.host, clock)
-            with leased(lease, over, max(0.0, wait - (clock.monotonic() - began))):
+            lease = Lease(
+                run.database, lease_name(environment), run.identity, self.about.host, clock, over.__contains__
+            )
+            lease.take(max(0.0, wait - (clock.monotonic() - began)))
+            with lease.kept():
                 yield self.pace.guarded(lease.check)
 
     def _journal(self) -> Journal:
