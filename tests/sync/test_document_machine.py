@@ -194,7 +194,7 @@ class OneDocument(RuleBasedStateMachine):
         stored = self.here
         records = NodeRecords(*self.record_of(), cast(RemoteNode, stored), self.others)
         strange = records.unknown and stored.has_values
-        subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange, cast(IdentityGuard, None))
+        subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange)
         record = records.told(subject).record
         needs = needs_stored(document, record) and (record is not None or strange)
         before = effective([(stored.stored, stored.overrides)])
