@@ -23,7 +23,6 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.node_identity import IdentityGuard
 from configdb_sync.sync.node_records import DigestRecord, from_json, to_json
 from configdb_sync.sync.node_work import BLANK, DocumentWork, ExaminedDocument, Prepared, prepare
 from configdb_sync.sync.record_recovery import NodeRecords
