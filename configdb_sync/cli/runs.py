@@ -22,7 +22,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.store.opening import open_store
-from configdb_sync.store.runs import About, Alive
+from configdb_sync.store.runs import About
 from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.options import RunOptions
@@ -33,7 +33,6 @@ from configdb_sync.sync.run import Run
 from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.tally import Tally
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.task import TaskOwners
 
@@ -114,7 +113,7 @@ def _run(
         progress = stack.enter_context(progress_for())
         registry = Registry(open_registry(session.database, connections=settings.parallel + 1))
         stack.callback(registry.close)
-        owners = TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), there))
+        owners = TaskOwners(registry, SystemClock(), session.author)
         yield Run(
             session.run,
             client,

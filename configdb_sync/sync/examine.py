@@ -115,7 +115,7 @@ class Examiner:
 
     def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, StoredNode | None]:
         """Return a node's work if digests tell that there is none, and what was read of ConfigDB to tell it."""
-        body = self.records.quiet(read.identity)
+        body = self.records.fingerprint(read.identity)
         if body is None:
             return None, None
         quiet = decode(body)

@@ -137,7 +137,7 @@ class Run:
             for name, problem in self._unmatched(identities, plans):
                 tally.done(name, NodeReport(NodePlan(name), problems=(problem,)))
         rest = {report.plan.node: encode(report.quiet) for report in tally.reports if report.quiet is not None}
-        examiner.records.keep_quiet(rest)
+        examiner.records.keep_fingerprints(rest)
         examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
         return tally.report()
