@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,14 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.hiera.data_source_config import check_entries
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.stage import Stage
+
+
+class Stage(Enum):
+    """The plugin's three tasks: before the deployment, in it, after it."""
+
+    PRE = "pre"
+    MAIN = "main"
+    POST = "post"
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,10 @@ class RunOptions:
         """Raise ``SettingsError`` for what is wrong whatever the nodes are: each of them would say so else."""
         check_entries(self.data_sources)
         self.addresses.check()
+
+    def asks_for(self, identity: str, fqdn: str | None) -> bool:
+        """Whether the run is to work on a node of this identity and FQDN."""
+        return not self.nodes or not {identity, fqdn}.isdisjoint(self.nodes)
 
     @cached_property
     def addresses(self) -> Addresses:
