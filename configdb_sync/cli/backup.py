@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from configdb_sync.backup.archive import DATABASE, Manifest
-from configdb_sync.backup.state_copy import Places, places_of
+from configdb_sync.backup.state_copy import StateFiles, state_files
 from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.clock import SystemClock
 
@@ -51,8 +51,8 @@ def restore_command(session: Session, *, file: Path, replace: bool) -> None:
     _tell_elsewhere(found, "restored", "pg_restore -d NAME FILE")
 
 
-def _places(session: Session) -> Places:
-    return places_of(session.state, session.database, session.configdb_database, session.settings.key_file)
+def _places(session: Session) -> StateFiles:
+    return state_files(session.state, session.database, session.configdb_database, session.settings.key_file)
 
 
 def _tell_elsewhere(manifest: Manifest, what: str, by: str) -> None:
