@@ -74,10 +74,10 @@ def serve(
     settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.configdb import clouds
     from configdb_sync.configdb.server import keystone, service
     from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
     from configdb_sync.configdb.server.call import Limits
+    from configdb_sync.keystone import clouds
 
     sign_log_lines(service_id(session.run))
     access: Access | keystone.Guard = OpenAccess()

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.change import VALUES, Change, Place
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags
+from configdb_sync.configdb.model import VALUES, DocumentAddress, DocumentChange, Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import LevelPath
@@ -153,14 +152,16 @@ class NodeTask:
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.raw_values(document.data_source)
-            client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
+            client.changed(DocumentChange(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _override(self, document: DocumentWork) -> None:
         add_overrides(self.run.client, self._place(document), dict(document.ordered))
 
-    def _place(self, document: DocumentWork) -> Place:
+    def _place(self, document: DocumentWork) -> DocumentAddress:
         definition = self._definition(document)
-        return Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
+        return DocumentAddress(
+            self.run.options.environment, self._levels, document.data_source, definition, innermost=True
+        )
 
     def _definition(self, document: DocumentWork) -> int:
         definition = self.run.catalog.definition(document.data_source)

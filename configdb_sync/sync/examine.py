@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import (
     DocumentError,
     NodeError,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import OVERRIDES, DocumentAddress
 from configdb_sync.errors import AmbiguousError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
@@ -56,13 +56,13 @@ def move_override(client: ConfigDBClient, catalog: Catalog, environment: int, mo
         failpoints.here("override-moved")
 
 
-def _place(catalog: Catalog, environment: int, data_source: str, level: LevelPath, move: Move) -> Place:
+def _place(catalog: Catalog, environment: int, data_source: str, level: LevelPath, move: Move) -> DocumentAddress:
     definition = catalog.definition(data_source)
     if definition is None:
         raise UnexpectedAnswerError(
             f"ConfigDB has no data source {data_source}: the override stays in {_origin(move)}", way_out="run again"
         )
-    return Place(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
+    return DocumentAddress(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
 
 
 def _holds(found: dict[str, Json], move: Move) -> bool:
@@ -88,7 +88,7 @@ def _origin(move: Move) -> str:
     return edits.shown_key((move.folder, move.stem))
 
 
-def _reason(client: ConfigDBClient, source: Place, move: Move) -> str:
+def _reason(client: ConfigDBClient, source: DocumentAddress, move: Move) -> str:
     """Return what the history says: where it was, and who had set it, as far as the server knows."""
     reason = f"moved from {_origin(move)}"
     if move.source != move.target:

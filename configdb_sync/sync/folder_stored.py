@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import AmbiguousError
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import Json, document_digest, same

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Version
-from configdb_sync.errors import MissingError
+from configdb_sync.configdb.model import DocumentAddress, DocumentChange, DocumentVersion
+from configdb_sync.errors import MissingError, UnsupportedError
 from configdb_sync.jsonvalues import Json, document_digest
 from configdb_sync.names import RECORDS
 from configdb_sync.sync.lineage import with_present
@@ -20,13 +18,13 @@ from configdb_sync.sync.versions import Subject, VersionStore
 class Histories(Protocol):
     """The versions of documents; ``kind`` is ``values`` or ``overrides``. Raises the client's errors."""
 
-    def history(self, place: Place, kind: str) -> list[Version]:
+    def history(self, place: DocumentAddress, kind: str) -> list[DocumentVersion]:
         """Return the versions that are kept of a document, newest first."""
 
-    def version(self, place: Place, kind: str, number: int) -> dict[str, Json]:
+    def version(self, place: DocumentAddress, kind: str, number: int) -> dict[str, Json]:
         """Return a document as it was in one version; ``MissingError`` if that isn't kept."""
 
-    def revert(self, place: Place, kind: str, number: int) -> Change:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
         """Make a document what it was in one version, 0 is ``{}``; ``MissingError`` if that isn't kept."""
 
 
@@ -36,21 +34,21 @@ class ServersHistories:
 
     client: ConfigDBClient
 
-    def history(self, place: Place, kind: str) -> list[Version]:
+    def history(self, place: DocumentAddress, kind: str) -> list[DocumentVersion]:
         """As ``Histories``."""
         return self.client.history(place.env, place.levels, place.definition, kind)
 
-    def version(self, place: Place, kind: str, number: int) -> dict[str, Json]:
+    def version(self, place: DocumentAddress, kind: str, number: int) -> dict[str, Json]:
         """As ``Histories``."""
         return self.client.version(place.env, place.levels, place.definition, kind, number)
 
-    def revert(self, place: Place, kind: str, number: int) -> Change:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
         """As ``Histories``."""
         if number == 0:
             return changes.write(self.client, place, kind, {})
         before = changes.read(self.client, place, kind)
         self.client.revert(place.env, place.levels, place.definition, kind, number)
-        return Change(place, kind, before, changes.read(self.client, place, kind))
+        return DocumentChange(place, kind, before, changes.read(self.client, place, kind))
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,11 @@ class OwnHistories:
     client: ConfigDBClient
     store: VersionStore
 
-    def history(self, place: Place, kind: str) -> list[Version]:
+    def history(self, place: DocumentAddress, kind: str) -> list[DocumentVersion]:
         """As ``Histories``."""
         return self._look(place, kind)[0]
 
-    def version(self, place: Place, kind: str, number: int) -> dict[str, Json]:
+    def version(self, place: DocumentAddress, kind: str, number: int) -> dict[str, Json]:
         """As ``Histories``."""
         versions, present = self._look(place, kind)
         if number not in {version.number for version in versions}:
@@ -78,13 +76,13 @@ class OwnHistories:
         kept = self.store.content(self._subject(place, kind), number)
         return present if kept is None else kept
 
-    def revert(self, place: Place, kind: str, number: int) -> Change:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
         """As ``Histories``."""
         document = self.version(place, kind, number) if number else {}
         reason = f"revert to version {number}" if number else None
         return changes.write(self.client, place, kind, document, reason=reason)
 
-    def _look(self, place: Place, kind: str) -> tuple[list[Version], dict[str, Json]]:
+    def _look(self, place: DocumentAddress, kind: str) -> tuple[list[DocumentVersion], dict[str, Json]]:
         """Return the versions and the present document, which is the newest of them."""
         if place.data_source == RECORDS:
             raise UnsupportedError(f"{RECORDS} holds the product's own records; no versions are kept of them here")
@@ -92,7 +90,7 @@ class OwnHistories:
         kept = self.store.history(self._subject(place, kind))
         return with_present(kept, document_digest(present), self.store.now()), present
 
-    def _subject(self, place: Place, kind: str) -> Subject:
+    def _subject(self, place: DocumentAddress, kind: str) -> Subject:
         return Subject(self.client.base, place, kind)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.jsonvalues import Document
 from configdb_sync.sync.merge import ABSENT, equal
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, dumps, loads
 
 BY_OTHERS = "changed by someone else"
@@ -50,14 +50,14 @@ def is_by_others(last: str | None, found: str) -> bool:
     return found != (EMPTY_DIGEST if last is None else last)
 
 
-def with_present(versions: Sequence[Version], found: str, now: float) -> list[Version]:
+def with_present(versions: Sequence[DocumentVersion], found: str, now: float) -> list[DocumentVersion]:
     """Return versions, newest first, with the document that is there now (digest ``found``) in front if it is another
     one than the newest's; ``now`` in seconds since the epoch."""
     newest = versions[0] if versions else None
     if not is_by_others(None if newest is None else newest.digest, found):
         return list(versions)
     number = 1 if newest is None else newest.number + 1
-    return [Version(number, time_text(now), None, None, BY_OTHERS, found), *versions]
+    return [DocumentVersion(number, time_text(now), None, None, BY_OTHERS, found), *versions]
 
 
 def time_text(seconds: float) -> str:

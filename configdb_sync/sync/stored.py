@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.configdb.model import Etags
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags
+from configdb_sync.configdb.model import DocumentAddress, Etags
 from configdb_sync.errors import UnexpectedAnswerError
 from configdb_sync.jsonvalues import Document, Json, document_digest, dumps
 from configdb_sync.sync.decide import Decision
 
 
 def check_effective(
-    client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None, aside: Collection[str] = ()
+    client: ConfigDBClient, place: DocumentAddress, decision: Decision, known: Etags | None, aside: Collection[str] = ()
 ) -> None:
     """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
 

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.change import Change, Place
-from configdb_sync.configdb.model import Version, Writer
+from configdb_sync.configdb.model import ChangeAuthor, DocumentAddress, DocumentChange, DocumentVersion
 from configdb_sync.database import Database
 from configdb_sync.database.sealing import sealing_of
 from configdb_sync.errors import StateError
@@ -25,7 +24,7 @@ class Subject:
     """One document of one server (by its address); ``kind`` is ``values`` or ``overrides``."""
 
     server: str
-    place: Place
+    place: DocumentAddress
     kind: str
 
     @property
@@ -60,7 +59,7 @@ class VersionStore:
                 self._database.close()
                 self._database = None
 
-    def record(self, server: str, writer: Writer, change: Change) -> None:
+    def record(self, server: str, writer: ChangeAuthor, change: DocumentChange) -> None:
         """Remember a change that was made, and one by others that shows by it. Raises ``StateError``.
 
         The product's own records in ConfigDB are no one's settings: they have no versions.
@@ -69,7 +68,7 @@ class VersionStore:
         if before.digest == after.digest or change.place.data_source == RECORDS:
             return
         subject = Subject(server, change.place, change.kind)
-        said = Writer(writer.run, _text(writer.author), _text(writer.comment or change.reason))
+        said = ChangeAuthor(writer.run, _text(writer.author), _text(writer.comment or change.reason))
         try:
             self._open().write(lambda connection: self._add(connection, subject, before, after, said))
         except StateError as error:
@@ -77,7 +76,7 @@ class VersionStore:
                 f"the change was made in ConfigDB, but isn't in the history: {error.what}", way_out=error.way_out
             ) from error
 
-    def history(self, subject: Subject) -> list[Version]:
+    def history(self, subject: Subject) -> list[DocumentVersion]:
         """Return the versions that are kept of a document, newest first. Raises ``StateError``."""
         return self._open().read(lambda connection: self._versions(connection, subject))
 
@@ -101,13 +100,18 @@ class VersionStore:
                 self._database = self._opened()
             return self._database
 
-    def _versions(self, connection: Connection, subject: Subject) -> list[Version]:
+    def _versions(self, connection: Connection, subject: Subject) -> list[DocumentVersion]:
         rows = connection.execute(
             sa.select(VERSIONS).where(*_of(subject)).order_by(VERSIONS.c.number.desc()).limit(self._keep)
         )
-        return [Version(row.number, time_text(row.time), row.author, row.run, row.comment, row.digest) for row in rows]
+        return [
+            DocumentVersion(row.number, time_text(row.time), row.author, row.run, row.comment, row.digest)
+            for row in rows
+        ]
 
-    def _add(self, connection: Connection, subject: Subject, before: Content, after: Content, said: Writer) -> None:
+    def _add(
+        self, connection: Connection, subject: Subject, before: Content, after: Content, said: ChangeAuthor
+    ) -> None:
         if connection.dialect.name == "postgresql":
             # One writer at a time, as on SQLite: versions are counted, and a content is dropped when none has it.
             connection.execute(sa.text("LOCK TABLE document_versions IN SHARE ROW EXCLUSIVE MODE"))
@@ -122,7 +126,7 @@ class VersionStore:
         now = now_of(connection, self._clock)
         added = [(after, said)]
         if is_by_others(None if last is None else last.digest, before.digest):
-            added.insert(0, (before, Writer(comment=BY_OTHERS)))
+            added.insert(0, (before, ChangeAuthor(comment=BY_OTHERS)))
         for content, writer in added:
             number += 1
             address = sealing_of(connection.dialect).address(content.address)

@@ -11,8 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
-from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.model import OVERRIDES, VALUES, ChangeAuthor, DocumentAddress, DocumentChange
 from configdb_sync.database import Database
 from configdb_sync.errors import StateError
 from configdb_sync.jsonvalues import Json
@@ -23,9 +22,9 @@ from configdb_sync.sync.tables import BLOBS
 from configdb_sync.sync.versions import Subject, VersionStore
 
 HERE = "http://configdb.example"
-PLACE = Place(7, (("nodes", "46"),), "globals", 3, innermost=True)
+PLACE = DocumentAddress(7, (("nodes", "46"),), "globals", 3, innermost=True)
 SUBJECT = Subject(HERE, PLACE, OVERRIDES)
-ANN = Writer("req-1", "ann", "why")
+ANN = ChangeAuthor("req-1", "ann", "why")
 Documents = dict[str, Json]
 
 
@@ -36,9 +35,9 @@ def store(own_url: str) -> Iterator[VersionStore]:
 
 
 def note(
-    store: VersionStore, before: Documents, after: Documents, writer: Writer = ANN, subject: Subject = SUBJECT
+    store: VersionStore, before: Documents, after: Documents, writer: ChangeAuthor = ANN, subject: Subject = SUBJECT
 ) -> None:
-    store.record(subject.server, writer, Change(subject.place, subject.kind, before, after))
+    store.record(subject.server, writer, DocumentChange(subject.place, subject.kind, before, after))
 
 
 def shown(store: VersionStore, subject: Subject = SUBJECT) -> list[tuple[int, str | None, object]]:
@@ -108,7 +107,7 @@ def test_our_own_bookkeeping_has_no_versions(store: VersionStore) -> None:
 
 
 def test_any_text_of_a_user_can_be_kept(store: VersionStore) -> None:
-    note(store, {}, {"\0\ud800": "\ud800"}, Writer("req-1", "a\0nn", "∑ \udcff"))
+    note(store, {}, {"\0\ud800": "\ud800"}, ChangeAuthor("req-1", "a\0nn", "∑ \udcff"))
     (version,) = store.history(SUBJECT)
     assert (version.author, version.comment) == ("a?nn", "∑ ?")
     assert store.content(SUBJECT, 1) == {"\0\ud800": "\ud800"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 from werkzeug.wrappers import Response
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb.server.answers import json_answer, no_content, not_modified, tagged, text_answer
 from configdb_sync.configdb.server.call import Call
 from configdb_sync.configdb.server.contents import Content, content_of, document_of, text_of
@@ -125,11 +125,11 @@ def _effective(call: Call, connection: Connection, place: Place) -> Response:
 
 
 def _merged(chain: list[Both]) -> dict[str, Json]:
-    return merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
+    return level_merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
 
 
 def _lookup(call: Call, place: Place, chain: list[Both]) -> Response:
-    found = merge.lookup(
+    found = level_merge.lookup(
         (
             place_of(place.levels[:depth]),
             document_of(both.values.body),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 
 
 @dataclass(frozen=True)
@@ -51,4 +51,4 @@ def _covered(key: str, layer: Layer, above: Sequence[Layer]) -> str | None:
         return layer.values[key]
     if any(other.has(key) for other in above if other.depth):
         return None
-    return merge.effective((other.values, other.overrides) for other in above if not other.depth).get(key)
+    return level_merge.effective((other.values, other.overrides) for other in above if not other.depth).get(key)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.datastructures import Headers
 from werkzeug.wrappers import Request
 
-from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.server.answers import PRODUCT, PRODUCT_HEADER, refused
 from configdb_sync.configdb.server.refusals import RefusalError, refuse
+from configdb_sync.keystone.clouds import Cloud
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

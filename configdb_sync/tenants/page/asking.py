@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from configdb_sync.configdb.change import OVERRIDES, VALUES
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.names import LevelPath
 from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels

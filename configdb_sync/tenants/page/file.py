@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import ConfigDBError, ProductError
+from configdb_sync.errors import ConfigDBError, ProductError, UnsupportedError
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.page import asking, gathering, html
 from configdb_sync.tenants.page.gathering import Source

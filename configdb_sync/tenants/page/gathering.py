@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import DocumentAddress as Document
+from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.names import LevelPath
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.histories import histories
@@ -74,7 +74,7 @@ class Step:
     """One version of a document with what it changed; ``changes`` is None if the version before isn't kept any more.
     ``more``: changes that are left out."""
 
-    version: Version
+    version: DocumentVersion
     changes: tuple[Change, ...] | None
     more: int = 0
 
