@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.server.keystone import guard
+from configdb_sync.configdb_server.access import guard
 from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import refuse
