@@ -16,7 +16,7 @@ from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.masking import Masker
 from configdb_sync.state import State
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.app import Application
 from configdb_sync.tenants.context import Context

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from configdb_sync.cli.options import Session
 from configdb_sync.clock import SystemClock
-from configdb_sync.database import Database
-from configdb_sync.sync.records import open_records
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.store.database import Database
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.page.chronicle import Chronicle, make
 
 
 def chronicle_of(session: Session, database: Database) -> Chronicle:
     """Return the chronicle that a database holds: the product's own, its tables up to date."""
     settings = session.settings
-    versions = VersionStore(lambda: open_records(session.database), settings.keep_versions, SystemClock())
+    versions = VersionStore(lambda: open_store(session.database), settings.keep_versions, SystemClock())
     return make(database, versions, session.masker, settings.levels, SystemClock())

@@ -20,8 +20,6 @@ from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
 from configdb_sync.configdb.model import ChangeAuthor
-from configdb_sync.database.keyring import Keyring
-from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.http.session import RetryPolicy
 from configdb_sync.http.transport import TransferLimits
@@ -35,9 +33,12 @@ from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME
 from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
+from configdb_sync.store.connections import with_key_file
+from configdb_sync.store.keyring import Keyring
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.records import names_seen
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync import orders
-from configdb_sync.sync.records import names_seen, open_records
-from configdb_sync.sync.versions import VersionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -209,7 +210,7 @@ class Session:
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""
-        with closing(open_records(self.database)) as database:
+        with closing(open_store(self.database)) as database:
             return names_seen(database, environment)
 
     def identity_of(self, environment: int, fqdn: str) -> str:
@@ -235,7 +236,7 @@ class Session:
     @functools.cached_property
     def versions(self) -> VersionStore:
         """The versions that the product itself keeps; ``client`` closes it."""
-        return VersionStore(lambda: open_records(self.database), self.settings.keep_versions, SystemClock())
+        return VersionStore(lambda: open_store(self.database), self.settings.keep_versions, SystemClock())
 
     @contextmanager
     def client(self, *, comment: str | None = None, policy: RetryPolicy | None = None) -> Iterator[ConfigDBClient]:

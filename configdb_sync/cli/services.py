@@ -14,7 +14,6 @@ import click
 from configdb_sync.cli.options import Session
 from configdb_sync.cli.output import write_private
 from configdb_sync.cli.service_options import chosen, is_enabled
-from configdb_sync.database.urls import parsed
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.exits import Exit
 from configdb_sync.plugin import units
@@ -22,6 +21,7 @@ from configdb_sync.plugin.systemd import ServiceError, Systemd
 from configdb_sync.plugin.units import Found, Step, Wanted
 from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
+from configdb_sync.store.connections import parsed
 
 SYSTEMD = Systemd()
 

@@ -13,7 +13,7 @@ from configdb_sync.cli.options import CONNECTION, ENVIRONMENT, Session, settings
 from configdb_sync.cli.output import show_json, write_private
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.records import open_records
+from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.context import Context, Limits
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.page import asking
@@ -36,7 +36,7 @@ _ALL = 1_000_000
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
     """Tell how environments stand: their status and their last run."""
-    open_records(session.database).close()
+    open_store(session.database).close()
     with closing(Registry(open_registry(session.database))) as registry, session.client() as client:
         chronicle = chronicle_of(session, registry.database)
         context = Context(registry, Limits(longest=_ALL), client=lambda: client, chronicle=chronicle)

@@ -16,7 +16,7 @@ from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.http.session import RetryPolicy
 from configdb_sync.keystone import clouds
-from configdb_sync.sync.records import open_records
+from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.access import (
     Access,
     LimitedAccess,
@@ -204,7 +204,7 @@ def serve(
         around = Surroundings(registry.database, client, SystemClock())
         return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
 
-    open_records(session.database).close()  # what the runs recorded is asked for
+    open_store(session.database).close()  # what the runs recorded is asked for
     told = service.Service(
         admin=read_listen(admin, "--admin"),
         access=accesses.admin,

@@ -23,11 +23,11 @@ from configdb_sync.configdb.model import (
     Environment,
     ServerKind,
 )
-from configdb_sync.database.keyring import Keyring
-from configdb_sync.database.sealing import Sealing
 from configdb_sync.errors import ConfigDBError, ConflictError, DocumentError, EnvironmentMismatchError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, same
 from configdb_sync.names import LevelPath
+from configdb_sync.store.encryption import Sealing
+from configdb_sync.store.keyring import Keyring
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from configdb_sync.configdb_server.document_paths import DocumentPath, EtagsPath
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Call, Limits, refused
 from configdb_sync.configdb_server.refusals import RefusalError, refuse
 from configdb_sync.configdb_server.schema import open_configdb
-from configdb_sync.database import Database
-from configdb_sync.database.keyring import KeysError
+from configdb_sync.store.database import Database
+from configdb_sync.store.keyring import KeysError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

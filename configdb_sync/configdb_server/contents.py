@@ -21,7 +21,6 @@ from sqlalchemy.exc import IntegrityError
 
 from configdb_sync.configdb_server.refusals import RefusalError, refuse
 from configdb_sync.configdb_server.schema import contents, versions
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import (
     EMPTY_DIGEST,
     Json,
@@ -32,6 +31,7 @@ from configdb_sync.jsonvalues import (
     members,
     value_digest,
 )
+from configdb_sync.store.database import Database
 
 MAX_VALUES = 1_000_000
 """Values in a body, those in others counted: each costs many times the bytes that it takes in the text. A document of

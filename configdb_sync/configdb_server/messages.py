@@ -21,9 +21,9 @@ from configdb_sync.configdb_server.contents import Content, check_count, checked
 from configdb_sync.configdb_server.document_paths import MAX_ID
 from configdb_sync.configdb_server.preconditions import Conditions, read_conditions
 from configdb_sync.configdb_server.refusals import RefusalError, refuse, shown
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import Json, is_unicode
 from configdb_sync.names import NAME_LIMIT
+from configdb_sync.store.database import Database
 
 Result = TypeVar("Result")
 

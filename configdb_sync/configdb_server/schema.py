@@ -28,8 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from configdb_sync.configdb_server.refusals import RefusalError, refuse
-from configdb_sync.database import Database, Schema, opened
-from configdb_sync.database.sealing import Sealed, SealedTable, SealedText
+from configdb_sync.store.database import Database
+from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
+from configdb_sync.store.opening import TableSet, opened
 
 metadata = MetaData(
     naming_convention={
@@ -147,7 +148,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
     connection.execute(update(versions).where(versions.c.content == old).values(content=new))
 
 
-SCHEMA = Schema(
+SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",

@@ -23,10 +23,10 @@ from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.carry_out import Executor, NodeTask
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json
 from configdb_sync.sync.doubts import ambiguous
 from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.node_records import FROM_NAILGUN, from_json
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.stored import StoredNode

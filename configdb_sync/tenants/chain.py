@@ -11,7 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.clock import Clock
-from configdb_sync.tenants import listing, owning, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import listing, owning
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
 from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.guarded_driver import GuardedDriver
@@ -145,7 +146,7 @@ class Chain:
         before = StatusContext(place, state.status, state.details)
         (after,), fresh = self._ask([before], kind)
         if (after.status, cut(after.details)) != (state.status, state.details):
-            table = schema.tenants if isinstance(state, Tenant) else schema.holdings
+            table = schema.TENANTS if isinstance(state, Tenant) else schema.HOLDINGS
             assert isinstance(state, (Tenant, Holding))
             values = {
                 "status": None if after.status is None else after.status.value,

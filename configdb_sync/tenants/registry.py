@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from configdb_sync import failpoints
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 from configdb_sync.tenants import lifecycle, listing, locating, moving, owning
 from configdb_sync.tenants.lifecycle import NO_CONDITIONS, Conditions
 from configdb_sync.tenants.locating import Live, Moved

@@ -10,12 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.database import Database
-from configdb_sync.tenants import etags, schema
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database
+from configdb_sync.tenants import etags
 from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.status import Counts, Status
 
-TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 
 
 @dataclass(frozen=True)

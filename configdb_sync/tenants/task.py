@@ -12,9 +12,10 @@ from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
-from configdb_sync.sync.past_runs import Alive, PastRuns
-from configdb_sync.sync.states import source_states
-from configdb_sync.tenants import names, owning, schema
+from configdb_sync.store import schema
+from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.states import source_states
+from configdb_sync.tenants import names, owning
 from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.refusals import TenantRefusal, shown
 from configdb_sync.tenants.registry import Registry
@@ -49,7 +50,7 @@ class TaskOwners:
         return recorded
 
     def _purged(self, tenant: str) -> bool:
-        audit = schema.audit
+        audit = schema.AUDIT
 
         def work(connection: Connection) -> bool:
             if find_tenant(connection, tenant) is not None:
@@ -75,7 +76,7 @@ class TaskOwners:
             )
 
     def _owners(self, environment: int) -> tuple[frozenset[str], dict[str, str]]:
-        tenants, holdings, resources = schema.tenants, schema.holdings, schema.resources
+        tenants, holdings, resources = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
         owners = (
             sa.select(resources.c.name, tenants.c.id)
             .join(holdings, holdings.c.number == resources.c.holding)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.database import Database
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from tests.peers import postgresql

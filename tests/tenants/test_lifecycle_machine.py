@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.move_action import MoveAction

@@ -15,8 +15,8 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.names import LevelPath
+from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels
-from configdb_sync.sync.past_runs import PastRun
 from configdb_sync.tenants import views as registry_views
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.document_calls import levels_of

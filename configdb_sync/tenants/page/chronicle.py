@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.database import Database
 from configdb_sync.errors import ProductError
 from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
+from configdb_sync.store.database import Database
+from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.orders import addresses_of
-from configdb_sync.sync.past_runs import Alive, PastRuns
-from configdb_sync.sync.versions import VersionStore
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.page.kept import Kept
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.registry import Registry
 
-SESSIONS = schema.ended_sessions
+SESSIONS = schema.ENDED_SESSIONS
 
 
 @dataclass(frozen=True)

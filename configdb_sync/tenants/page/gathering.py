@@ -15,17 +15,17 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.names import LevelPath
+from configdb_sync.store import schema
+from configdb_sync.store.runs import PastRun
+from configdb_sync.store.states import Matrix, NodeRow, Problem, read_matrix, stamp_of
 from configdb_sync.sync.diff import Change, changes
-from configdb_sync.sync.histories import histories
-from configdb_sync.sync.matrix import Matrix, NodeRow, Problem, read_matrix, stamp_of
-from configdb_sync.sync.past_runs import PastRun
-from configdb_sync.tenants import schema
+from configdb_sync.sync.history import histories
 from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.page.chronicle import Chronicle
 from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
 from configdb_sync.tenants.status import Counts, Status
 
-TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
 MOST_CHANGES = 200
 """Changes of one version that are told one by one; the rest is counted."""

@@ -13,11 +13,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from configdb_sync.database import Database
 from configdb_sync.exits import Exit
-from configdb_sync.sync.journal import DIED, FAILED, INTERRUPTED
-from configdb_sync.sync.past_runs import AT_WORK, PastNode, PastRun, PastRuns
-from configdb_sync.sync.tables import OPEN_PROBLEMS, RECORDS, RUN_NODES
+from configdb_sync.store.database import Database
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, PastNode, PastRun, PastRuns
+from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 
 _UNENDED = frozenset({AT_WORK, DIED, INTERRUPTED})
 

@@ -13,10 +13,9 @@ from typing import Any
 from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
 from configdb_sync.names import LevelPath
+from configdb_sync.store.runs import PastNode, PastRun
+from configdb_sync.store.states import NodeRow, State
 from configdb_sync.sync.layers import Leaf, leaf_json
-from configdb_sync.sync.matrix import NodeRow
-from configdb_sync.sync.past_runs import PastNode, PastRun
-from configdb_sync.sync.states import State
 from configdb_sync.tenants import views
 from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.page.gathering import Source, Stand, Standing, Step

@@ -9,8 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from configdb_sync.state import State
-from configdb_sync.sync.records import open_records
-from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
@@ -54,7 +54,7 @@ def fill_database(url: str, environment: int, count: int, runs: int = 10) -> Non
             failed = nodes[2:3] if number == runs - 1 else []
             _run(connection, environment, number, nodes, failed)
 
-    with closing(open_records(url)) as database:
+    with closing(open_store(url)) as database:
         database.write(work)
 
 

@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.database import Database
 from configdb_sync.masking import Masker
-from configdb_sync.sync.matrix import read_matrix
-from configdb_sync.sync.records import open_records
-from configdb_sync.sync.tables import NODES, OPEN_PROBLEMS, RECORDS, RUNS
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.store.database import Database
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUNS
+from configdb_sync.store.states import read_matrix
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.page import asking, gathering
 from configdb_sync.tenants.page.chronicle import Chronicle, make
@@ -29,7 +29,7 @@ LEVELS = (("nodes", "%{uid}"),)
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    with closing(open_records(database_url)) as found:
+    with closing(open_store(database_url)) as found:
 
         def emptied(connection: sa.Connection) -> None:
             for table in (NODES, RECORDS, OPEN_PROBLEMS, RUNS):

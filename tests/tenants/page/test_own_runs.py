@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.state import State
-from configdb_sync.sync.records import open_records
-from configdb_sync.sync.tables import RECORDS, RUN_NODES, RUNS
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
@@ -44,7 +44,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         done = {"run": OTHERS, "node": "3", "outcome": "failed", "uploads": 0, "writes": 0, "problems": 1}
         connection.execute(sa.insert(RUN_NODES).values(**done))
 
-    with closing(open_records(url)) as database:
+    with closing(open_store(url)) as database:
         database.write(work)
     with serving(state, "--public", "127.0.0.1:0", "--public-page", "--drivers", "none") as (_, process):
         token = Product(state)("tenants", "token", "b").out.strip()

@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.state import State
+from configdb_sync.store.schema import ENDED_SESSIONS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.page.html import policy
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.schema import ended_sessions
 from configdb_sync.tenants.targets import encoded
 from tests.tenants.page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api, Reply, public_port, serving
@@ -203,7 +203,7 @@ def test_what_is_no_session_is_remembered_nowhere(shown: Shown) -> None:
     with closing(open_registry(State(shown.state).database_url)) as database:
 
         def ended() -> int:
-            count = sa.select(sa.func.count()).select_from(ended_sessions)
+            count = sa.select(sa.func.count()).select_from(ENDED_SESSIONS)
             return int(database.read(lambda connection: connection.execute(count).scalar_one()))
 
         before = ended()
