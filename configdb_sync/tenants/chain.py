@@ -18,11 +18,11 @@ from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.guarded_driver import GuardedDriver
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
 from configdb_sync.tenants.status import cut
 from configdb_sync.tenants.turns import Turns
+from configdb_sync.web.refusals import RefusalError
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Chain:
         fresh, since = True, 0.0
         try:
             fresh, since = self._in_turn(place)
-        except TenantRefusal:
+        except RefusalError:
             pass  # it is gone; the GET itself says so
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)

@@ -10,12 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.entity_tags import Tags
 from configdb_sync.store import schema
 from configdb_sync.tenants import auditing, etags
 from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import Tenant, Work, locked, tenant_of, there
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import Tags
 
 TENANTS = schema.TENANTS
 PURGE = "purge"
@@ -29,7 +29,7 @@ class Conditions:
     none_match: Tags | None = None
 
     def check(self, *current: str) -> None:
-        """Raise ``TenantRefusal`` 412 unless a change of what has these tags (none: it isn't there) may be made."""
+        """Raise ``RefusalError`` 412 unless a change of what has these tags (none: it isn't there) may be made."""
         if not (etags.matches(self.match, *current) and etags.none_matches(self.none_match, *current)):
             raise refuse(412, "it has changed, or is there, since the ETag in the condition")
 
@@ -47,7 +47,7 @@ def put(
 ) -> tuple[Tenant, bool]:
     """Make a tenant, or change its metadata; return it and whether it was made (T4).
 
-    ``body`` None: the request had none. Raises ``TenantRefusal``: 400 for another status than the stored one, 409 for
+    ``body`` None: the request had none. Raises ``RefusalError``: 400 for another status than the stored one, 409 for
     what can't be changed, 412.
     """
     made = _insert(work, tenant, body, conditions, updatable=updatable)
@@ -124,7 +124,7 @@ def mark(
 ) -> None:
     """Mark a tenant for deletion; it can be recovered for ``retention`` microseconds (T5).
 
-    Raises ``TenantRefusal`` 404, 410, 412.
+    Raises ``RefusalError`` 404, 410, 412.
     """
     found = there(locked(work.connection, [tenant]).get(tenant), tenant)
     conditions.check(found.etag)
@@ -138,7 +138,7 @@ def mark(
 
 
 def recover(work: Work, tenant: str) -> None:
-    """Take the mark away; everything is as before (T6). Raises ``TenantRefusal`` 404, 409."""
+    """Take the mark away; everything is as before (T6). Raises ``RefusalError`` 404, 409."""
     found = locked(work.connection, [tenant]).get(tenant)
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")

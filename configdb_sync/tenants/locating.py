@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from configdb_sync.store import schema
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import (
     Holding,
     Resource,
@@ -20,6 +19,7 @@ from configdb_sync.tenants.rows import (
     locked_numbers,
     tenant_of,
 )
+from configdb_sync.web.refusals import refuse, shown
 
 HOLDINGS, TENANTS = schema.HOLDINGS, schema.TENANTS
 
@@ -40,7 +40,7 @@ class Moved:
 
 
 def locate(connection: Connection, tenant: Tenant, place: Place) -> Live | Moved:
-    """Return what is at a path below a tenant. Raises ``TenantRefusal`` 404 for nothing."""
+    """Return what is at a path below a tenant. Raises ``RefusalError`` 404 for nothing."""
     assert place.environment is not None
     found = (
         _environment(connection, tenant, place.environment)

@@ -11,16 +11,16 @@ from configdb_sync.store import schema
 from configdb_sync.tenants import auditing
 from configdb_sync.tenants.counting import count
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import Holding, Resource, Tenant, Work, find_holding, holdings_of, locked, there
 from configdb_sync.tenants.status import Counts, counted
+from configdb_sync.web.refusals import refuse, shown
 
 ALIGN = "align"
 RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 
 
 def refuse_build(counts: Counts, place: Place) -> None:
-    """Raise ``TenantRefusal`` 409 if anything is being built: then nothing is moved."""
+    """Raise ``RefusalError`` 409 if anything is being built: then nothing is moved."""
     if counts.build:
         what = shown(place.path) if place.path else f"tenant {shown(place.tenant)}"
         raise refuse(409, f"a run is at work on {what} (status BUILD): it can't be moved until that is over")
@@ -161,7 +161,7 @@ holding_for = _holding
 
 
 def both(connection: Connection, place: Place, destination: str) -> tuple[Tenant, Tenant | None]:
-    """Return the two tenants of a move, locked. Raises ``TenantRefusal`` 404, 410 for the source."""
+    """Return the two tenants of a move, locked. Raises ``RefusalError`` 404, 410 for the source."""
     found = locked(connection, [place.tenant, destination])
     return there(found.get(place.tenant), place.tenant), found.get(destination)
 

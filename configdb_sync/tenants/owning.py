@@ -58,7 +58,7 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
 def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """Give a tenant the data sources that nobody owns yet, with their definition ids; return those given.
 
-    The ids of those that are owned already, by whomever, are brought up to date. Raises ``TenantRefusal`` 400 for a
+    The ids of those that are owned already, by whomever, are brought up to date. Raises ``RefusalError`` 400 for a
     name that can't be one.
     """
     for name in sources:

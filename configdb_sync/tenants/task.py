@@ -17,10 +17,10 @@ from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import source_states
 from configdb_sync.tenants import names, owning
 from configdb_sync.tenants.following import change_now
-from configdb_sync.tenants.refusals import TenantRefusal, shown
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Work, find_tenant
 from configdb_sync.tenants.status import Status
+from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class TaskOwners:
         for name, number in definitions.items():
             try:
                 taken[names.data_source(name)] = number
-            except TenantRefusal:
+            except RefusalError:
                 continue
 
         def work(work: Work) -> None:

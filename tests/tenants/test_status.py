@@ -23,7 +23,7 @@ from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, Resource
 from configdb_sync.tenants.status import Counts, Status, cut
 from tests.support.clocks import ManualClock
-from tests.tenants.conftest import emptied
+from tests.tenants.fixtures import emptied
 
 PLACE = Place("a", 1, "astute")
 TIMES = itertools.count(1)
