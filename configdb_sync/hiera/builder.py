@@ -58,8 +58,8 @@ class Anchored:
 class Built:
     """One text's value.
 
-    ``empty``: no value at all. ``special``: it holds a ``Special``. ``repeats``: a mapping names a key twice. ``anchors``:
-    those that the text defines, as they are at its end. ``uses``: those that it uses from elsewhere.
+    ``empty``: no value at all. ``special``: it holds a ``Special``. ``repeats``: a mapping names a key twice.
+    ``anchors``: those that the text defines, as they are at its end. ``uses``: those that it uses from elsewhere.
     """
 
     value: Value
