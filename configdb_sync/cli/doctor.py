@@ -20,7 +20,7 @@ from configdb_sync.masking import is_secret_name
 from configdb_sync.nailgun.connect import Trust, trust_in
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.settings import READERS
-from configdb_sync.store.connections import parsed
+from configdb_sync.store.engine import parsed
 from configdb_sync.store.opening import open_store
 
 _LIMITS = Limits(connect=5.0, read=20.0, total=30.0)
