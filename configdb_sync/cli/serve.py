@@ -74,10 +74,10 @@ def serve(
     settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.configdb import clouds
     from configdb_sync.configdb_server import service
     from configdb_sync.configdb_server.access import Access, Guard, OpenAccess, TokenAccess, guard
     from configdb_sync.configdb_server.messages import Limits
+    from configdb_sync.keystone import clouds
 
     sign_log_lines(service_id(session.run))
     access: Access | Guard = OpenAccess()
