@@ -153,38 +153,141 @@ def _authorities(origin: str, name: str, path: Path | None) -> Path | None:
     return path
 
 
-READERS: Mapping[str, Callable[[Any], Any]] = {
-    "configdb": values.configdb,
-    "configdb_database": values.text,
-    "configdb_token_file": values.path,
-    "configdb_ca": values.path,
-    "configdb_insecure": values.flag,
-    "database": values.text,
-    "key_file": values.path,
-    "state": values.text,
-    "tenant": values.tenant,
-    "levels": values.levels,
-    "data_sources": values.names,
-    "writable": values.places,
-    "parallel": values.whole(1, 64),
-    "unsafe_share": values.number(0, 1),
-    "wait": values.number(0, 86400),
-    "nailgun": values.address,
-    "nailgun_ca": values.path,
-    "page_url": values.address,
-    "mco_config": values.path,
-    "mco_timeout": values.number(0.1, 86400),
-    "mco_connect_limit": values.number(0.1, 3600),
-    "mco_attempts": values.whole(1, 100),
-    "time_limit": values.number(1, 86400),
-    "failure_policy": values.choices(FAILURES),
-    "keep_runs": values.whole(1, 100000),
-    "keep_versions": values.whole(1, 100000),
-}
-"""How each setting is read (``setting_values``)."""
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its reader, and its option in the help of commands.
+
+    ``group``: the heading that the option stands under. ``metavar``: what the option takes, None for a switch.
+    ``unset``: what applies if the setting has no value.
+    """
+
+    name: str
+    read: Callable[[Any], Any]
+    group: str
+    metavar: str | None
+    help: str
+    unset: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The command's option."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"{ENVIRON_PREFIX}{self.name.upper()}"
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as the help shows it, None if there is nothing to show."""
+        default = getattr(Settings, self.name)
+        if default is None or default == ():
+            return self.unset
+        return (
+            f"{default:g}"
+            if isinstance(default, float)
+            else None
+            if default is False
+            else shown(default).replace(",", ", ")
+        )
 
 
-_USERS_VARIABLES = frozenset(name.upper() for name in READERS) | {"SETTINGS", "PYTHON"}
+_STATE_FILE = "a file in the state folder"
+_RUN, _CONFIGDB, _STORAGE, _BUS, _NAILGUN = "Run", "ConfigDB", "State and database", "MCollective", "Nailgun"
+_ALL = (
+    Setting(
+        "configdb",
+        values.configdb,
+        _CONFIGDB,
+        "embedded|URL|catalog",
+        "Use the built-in ConfigDB, the one at URL, or the one in Keystone's catalog.",
+    ),
+    Setting("configdb_database", values.text, _CONFIGDB, "URL", "Database of the built-in ConfigDB.", _STATE_FILE),
+    Setting("configdb_token_file", values.path, _CONFIGDB, "FILE", "File with the token for the ConfigDB at URL."),
+    Setting("configdb_ca", values.path, _CONFIGDB, "FILE", "CA certificates for ConfigDB.", "the system's"),
+    Setting("configdb_insecure", values.flag, _CONFIGDB, None, "Do not verify ConfigDB's certificate."),
+    Setting("database", values.text, _STORAGE, "URL", "Database for runs, records and tenants.", _STATE_FILE),
+    Setting(
+        "key_file", values.path, _STORAGE, "FILE", "File with the keys that encrypt the databases.", "no encryption"
+    ),
+    Setting("state", values.text, _STORAGE, "DIR", "State folder (mode 0700): databases, tokens, keys, locks."),
+    Setting("tenant", values.tenant, _RUN, "ID", "Tenant that owns new environments."),
+    Setting("levels", values.levels, _RUN, "NAME=TEMPLATE,...", "Hierarchy levels, outermost first."),
+    Setting("data_sources", values.names, _RUN, "LIST", "Data sources to add to the default list; -NAME removes one."),
+    Setting(
+        "writable",
+        values.places,
+        _RUN,
+        "LIST",
+        "Absolute paths on nodes that may be written, with everything below them.",
+    ),
+    Setting("parallel", values.whole(1, 64), _RUN, "N", "Number of nodes to process in parallel."),
+    Setting(
+        "unsafe_share",
+        values.number(0, 1),
+        _RUN,
+        "SHARE",
+        "Share of its keys (0 to 1) that a document may lose in one run.",
+    ),
+    Setting("wait", values.number(0, 86400), _RUN, "SECONDS", "How long to wait for another run to end."),
+    Setting("nailgun", values.address, _NAILGUN, "URL", "Nailgun's address. Nailgun knows the nodes and their state."),
+    Setting(
+        "nailgun_ca", values.path, _NAILGUN, "FILE", "CA certificates for Nailgun.", "the master's own, if present"
+    ),
+    Setting(
+        "page_url",
+        values.address,
+        _NAILGUN,
+        "URL",
+        "Address of `tenants serve` for browsers. With --stage, the Fuel UI links to its status page.",
+    ),
+    Setting("mco_config", values.path, _BUS, "FILE", "MCollective's client settings."),
+    Setting("mco_timeout", values.number(0.1, 86400), _BUS, "SECONDS", "How long to wait for a node's reply."),
+    Setting(
+        "mco_connect_limit",
+        values.number(0.1, 3600),
+        _BUS,
+        "SECONDS",
+        "How long one attempt to connect to a broker may take.",
+    ),
+    Setting("mco_attempts", values.whole(1, 100), _BUS, "N", "Number of attempts to connect to each broker."),
+    Setting(
+        "time_limit",
+        values.number(1, 86400),
+        _RUN,
+        "SECONDS",
+        "End the run within this time.",
+        "no limit; 280 with --stage",
+    ),
+    Setting(
+        "failure_policy",
+        values.choices(FAILURES),
+        _RUN,
+        "LIST",
+        f"With --stage: failures that stop the deployment, of {','.join(FAILURES)}; or none.",
+    ),
+    Setting("keep_runs", values.whole(1, 100000), _RUN, "N", "Number of runs to keep for each environment."),
+    Setting(
+        "keep_versions",
+        values.whole(1, 100000),
+        _CONFIGDB,
+        "N",
+        "Number of versions to keep of each document if ConfigDB keeps none.",
+    ),
+)
+SETTINGS: Mapping[str, Setting] = {one.name: one for one in _ALL}
+"""All settings by name, each with its reader (``setting_values``)."""
+
+
+def shown(value: Any) -> str:
+    """Return a setting's value as text, in the form that its option takes."""
+    if isinstance(value, tuple):
+        return ",".join("=".join(one) if isinstance(one, tuple) else str(one) for one in value)
+    return str(value)
+
+
+_USERS_VARIABLES = frozenset(name.upper() for name in SETTINGS) | {"SETTINGS", "PYTHON"}
 _VARIABLES = _USERS_VARIABLES | OTHER_VARIABLES
 
 
@@ -206,14 +309,14 @@ def read_settings(
     places = (_flags(flags), _variables(environ), *own, *layers)
     found: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for name, reader in READERS.items():
+    for name, setting in SETTINGS.items():
         origins[name] = "default"
         for layer in places:
             value = layer.values.get(name)
             if values.is_empty(value) or value == ():
                 continue
             origins[name] = _place(layer, name)
-            found[name] = values.checked(origins[name], name, value, reader)
+            found[name] = values.checked(origins[name], name, value, setting.read)
             break
     login, login_origins = _login(places)
     return Settings(**found, origins=origins, login=login, login_origins=login_origins, services=services)
@@ -223,8 +326,9 @@ def _flags(flags: Mapping[str, Any]) -> Layer:
     for name, value in flags.items():
         # What an unset variable of a shell leaves isn't what its author means.
         if isinstance(value, str) and values.is_empty(value):
-            flag = f"--{name.replace('_', '-')}"
-            raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
+            raise SettingsError(
+                f"{SETTINGS[name].flag}: {name} is empty", way_out="give a value, or leave the flag out"
+            )
     return Layer("flags", flags)
 
 
@@ -243,7 +347,7 @@ def _variables(environ: Mapping[str, str]) -> Layer:
         for name, value in environ.items()
         if name.startswith("OS_") and not values.is_empty(value)
     }
-    return Layer("environment", {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}, login)
+    return Layer("environment", {name: environ.get(one.variable) for name, one in SETTINGS.items()}, login)
 
 
 def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
@@ -255,7 +359,7 @@ def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
 
 def _place(layer: Layer, name: str) -> str:
     """Return what a value's origin is called."""
-    named = {"flags": f"--{name.replace('_', '-')}", "environment": f"{ENVIRON_PREFIX}{name.upper()}"}
+    named = {"flags": SETTINGS[name].flag, "environment": SETTINGS[name].variable}
     return named.get(layer.place, layer.place)
 
 
@@ -282,7 +386,7 @@ def _from_file(named: Path | None) -> tuple[tuple[Layer, ...], Mapping[str, Mapp
     login = {} if login is None else login
     if not isinstance(login, dict) or not all(name in LOGIN for name in login):
         raise SettingsError(
-            f"the settings file {path}: login isn't as it must be",
+            f"the settings file {path}: login is not valid",
             way_out=f"it holds one value each for some of {', '.join(sorted(LOGIN))}",
         )
     variables = {
@@ -297,14 +401,14 @@ def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:
     found = {} if found is None else found
     if not isinstance(found, dict) or not all(name in SERVICES for name in found):
         raise SettingsError(
-            f"the settings file {path}: services isn't as it must be",
+            f"the settings file {path}: services is not valid",
             way_out=f"it holds the options of {' and '.join(SERVICES)}, below their names",
         )
     options_of = {name: {} if options is None else options for name, options in found.items()}
     for name, options in options_of.items():
         if not isinstance(options, dict) or not all(map(_is_plain, options.values())):
             raise SettingsError(
-                f"the settings file {path}: services.{name} isn't as it must be", way_out="write `option: value` lines"
+                f"the settings file {path}: services.{name} is not valid", way_out="write `option: value` lines"
             )
     return options_of
 
@@ -345,12 +449,12 @@ def _file(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
     for name in found:
-        if name not in READERS and name not in _MORE:
+        if name not in SETTINGS and name not in _MORE:
             raise SettingsError(
                 f"the settings file {path} has an unknown setting {str(name)[:60]!r}",
-                way_out=_meant(str(name), {*READERS, *_MORE}),
+                way_out=_meant(str(name), {*SETTINGS, *_MORE}),
             )
     return found
 
 
-assert {one.name for one in fields(Settings)} == {*READERS, *_MORE, "origins", "login_origins"}
+assert {one.name for one in fields(Settings)} == {*SETTINGS, *_MORE, "origins", "login_origins"}

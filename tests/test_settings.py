@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import OTHER_VARIABLES, READERS, Layer, read_settings
+from configdb_sync.settings import OTHER_VARIABLES, SETTINGS, Layer, read_settings
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_flags_go_before_variables_before_the_file_before_defaults(file: Path) -
     assert found.origins["parallel"] == "CONFIGDB_SYNC_PARALLEL"
     assert found.origins["unsafe_share"] == str(file)
     assert found.origins["configdb"] == "default"
-    assert set(found.origins) == set(READERS)
+    assert set(found.origins) == set(SETTINGS)
 
 
 def test_levels_and_lists() -> None:
@@ -118,7 +118,7 @@ def test_who_names_the_keystone_gives_the_whole_login(file: Path) -> None:
 @pytest.mark.parametrize("text", ["login: CANARY", "login: {passwort: CANARY}", "login: [CANARY]"])
 def test_a_wrong_login_is_refused_without_its_content(file: Path, text: str) -> None:
     file.write_text(text)
-    with pytest.raises(SettingsError, match=r"login isn't as it must be.*password") as caught:
+    with pytest.raises(SettingsError, match=r"login is not valid.*password") as caught:
         read_settings({}, {}, file)
     assert "CANARY" not in str(caught.value)
 
@@ -152,7 +152,7 @@ def test_every_variable_of_the_project_is_known() -> None:
     used = {name for text in texts for name in re.findall(r"CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
     assert len(used) > 30
     read_settings({}, dict.fromkeys(used & {f"CONFIGDB_SYNC_{name}" for name in OTHER_VARIABLES}, "x"))
-    assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, READERS)}}
+    assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, SETTINGS)}}
 
 
 def test_an_unknown_setting_is_named_with_what_is_meant(file: Path) -> None:
