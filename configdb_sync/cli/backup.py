@@ -13,8 +13,8 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.backup.manifest import Manifest
-    from configdb_sync.backup.places import Places
+    from configdb_sync.backup.archive import Manifest
+    from configdb_sync.backup.state_copy import Places
     from configdb_sync.cli.session import Session
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -30,7 +30,7 @@ def backup(session: Session, *, file: Path) -> None:
     Writes databases, tokens and keys into FILE, which must not exist. Services and runs may be active. FILE contains
     passwords and is readable only by its owner. The settings file is not part of it.
     """
-    from configdb_sync.backup.making import make
+    from configdb_sync.backup.state_copy import make
 
     made = make(file.absolute(), _places(session), SystemClock().now())
     click.echo(f"{file} holds {', '.join(made.parts)}.")
@@ -46,7 +46,7 @@ def restore(session: Session, *, file: Path, replace: bool) -> None:
 
     Checks the whole backup FILE before it changes anything.
     """
-    from configdb_sync.backup.restoring import restore
+    from configdb_sync.backup.state_copy import restore
 
     settings, state = session.settings, session.state
     found = restore(file, state.folder, _places(session), replace=replace, wait=settings.wait, clock=SystemClock())
@@ -56,13 +56,13 @@ def restore(session: Session, *, file: Path, replace: bool) -> None:
 
 
 def _places(session: Session) -> Places:
-    from configdb_sync.backup.places import places_of
+    from configdb_sync.backup.state_copy import places_of
 
     return places_of(session.state, session.database, session.configdb_database, session.settings.key_file)
 
 
 def _name_others(manifest: Manifest, what: str, tool: str) -> None:
-    from configdb_sync.backup.manifest import DATABASE
+    from configdb_sync.backup.archive import DATABASE
 
     for name, address in manifest.elsewhere.items():
         which = "the product's database" if name == DATABASE else "ConfigDB's database"

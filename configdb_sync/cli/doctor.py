@@ -99,7 +99,7 @@ def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
 def _shown(name: str, value: Any) -> str:
     """Return a setting's value without any password in it."""
     from configdb_sync.configdb import urls
-    from configdb_sync.database.urls import parsed
+    from configdb_sync.store.connections import parsed
 
     if value is None or value == ():
         return "-"
@@ -215,7 +215,7 @@ def _uses_bus(session: Session) -> bool:
 def _brokers(session: Session) -> str:
     """Test each broker of the pool. Raises ``SettingsError``, ``BusError``."""
     from configdb_sync.cli.sources import bus_settings
-    from configdb_sync.mcollective.trial import try_broker
+    from configdb_sync.mcollective.broker import try_broker
 
     settings = bus_settings(session.settings)
     found, failed = [], []
@@ -237,7 +237,7 @@ def _nodes(session: Session, environment: int | None) -> str:
     Raises ``BusError``, and ``NodeError`` if a node can't be worked on.
     """
     from configdb_sync.cli.sources import bus_settings
-    from configdb_sync.mcollective.rpc import BusRpc
+    from configdb_sync.mcollective.client import BusRpc
     from configdb_sync.nodes.mcollective import MASTER
     from configdb_sync.nodes.names import is_plain, natural_key
     from configdb_sync.nodes.trial import NodeTrial, try_nodes

@@ -27,8 +27,8 @@ from configdb_sync.exits import Exit
 
 if TYPE_CHECKING:
     from configdb_sync.cli.session import Session
+    from configdb_sync.status_page.api import StatusApi
     from configdb_sync.sync.gc import Present
-    from configdb_sync.tenants.context import Context
 
 _ALL = 1_000_000
 """Nodes and environments on one page: a file has no second one."""
@@ -42,19 +42,20 @@ _only_env_option = env_option("Only this environment.", required=False)
 @format_option("text", "json")
 def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
     """Show the status and the last run of environments."""
+    from configdb_sync.status_page.api import StatusApi
     from configdb_sync.tenants.context import Context, Limits
 
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:
-        chronicle = session.chronicle(registry.database)
-        context = Context(registry, Limits(longest=_ALL), client=lambda: client, chronicle=chronicle)
-        with closing(chronicle.versions):
-            found = _listed(context, environment)
+        history = session.history(registry.database)
+        api = StatusApi(Context(registry, Limits(longest=_ALL), client=lambda: client), history)
+        with closing(history.versions):
+            found = _listed(api, environment)
             if file is not None:
                 # Late: only this needs templates.
-                from configdb_sync.tenants.page.file import page
+                from configdb_sync.status_page.single_file import page
 
-                _write_page(file, page(context, SystemClock().now(), environment))
+                _write_page(file, page(api, SystemClock().now(), environment))
     if form == "json":
         show_json({"environments": found})
         return
@@ -75,13 +76,11 @@ def _write_page(file: Path, text: str) -> None:
         ) from error
 
 
-def _listed(context: Context, environment: int | None) -> list[dict[str, Any]]:
-    from configdb_sync.tenants.page import asking
-
+def _listed(api: StatusApi, environment: int | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    query = {"limit": str(context.limits.longest)}
+    query = {"limit": str(api.context.limits.longest)}
     while True:
-        page = asking.environments(context, query).view
+        page = api.environments(query).view
         found += page["environments"]
         if page["environments_next"] is None:
             break
@@ -119,7 +118,7 @@ def runs(session: Session, *, environment: int | None, limit: int, form: str, ru
 
     Lists active and past runs, the newest first. RUN is the beginning of a run's ID, or `last`.
     """
-    from configdb_sync.sync.past_runs import Alive, PastRuns
+    from configdb_sync.store.runs import Alive, PastRuns
     from configdb_sync.sync.render_runs import run_json, run_lines, runs_lines
 
     with closing(session.records()) as database:
@@ -163,7 +162,7 @@ def approve(session: Session, *, digest: str) -> None:
 
     The next run that finds exactly these changes carries them out, once.
     """
-    from configdb_sync.sync.approvals import LASTS_RUNS, Approvals
+    from configdb_sync.store.approvals import LASTS_RUNS, Approvals
     from configdb_sync.sync.wording import count
 
     with closing(session.records()) as database:
@@ -192,8 +191,8 @@ def gc(
     Shows what ConfigDB and the product's own database hold of such nodes. A node counts as present if it is in the
     folder of --from or in Nailgun. Give at least one of both.
     """
+    from configdb_sync.store.lease import run_lock
     from configdb_sync.sync.gc import Collector
-    from configdb_sync.sync.lock import run_lock
     from configdb_sync.sync.options import RunOptions
     from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_lines
 

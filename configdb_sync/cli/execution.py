@@ -23,12 +23,11 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.plugin.dashboard import settle_link
+from configdb_sync.store.runs import About, Alive
 from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.journal import About
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import STAGE_LIMIT, Pace
-from configdb_sync.sync.past_runs import Alive
 from configdb_sync.sync.plan import Plan
 from configdb_sync.sync.render import form_of, lines
 from configdb_sync.sync.render_stage import error_lines, stage_lines

@@ -34,7 +34,7 @@ def history(target: Target, *, kind: str, form: str) -> None:
 
     Shows who changed a data source at a level, when, in which run, and why.
     """
-    from configdb_sync.sync.histories import histories
+    from configdb_sync.sync.history import histories
 
     session = target.session
     with session.client() as client:
@@ -60,7 +60,7 @@ def diff(target: Target, *, kind: str, old: int | None, new: int | None) -> None
     Secrets are masked.
     """
     from configdb_sync.sync.diff import changes
-    from configdb_sync.sync.histories import histories
+    from configdb_sync.sync.history import histories
 
     session = target.session
     with session.client() as client:
@@ -91,7 +91,7 @@ def revert(target: Target, *, kind: str, number: int | None, comment: str | None
 
     Writes the content of that version as a new version.
     """
-    from configdb_sync.sync.histories import histories
+    from configdb_sync.sync.history import histories
 
     session = target.session
     with session.client(comment=comment) as client:

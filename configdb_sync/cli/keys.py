@@ -16,7 +16,8 @@ from configdb_sync.errors import SettingsError, StateError
 
 if TYPE_CHECKING:
     from configdb_sync.cli.session import Session
-    from configdb_sync.database import Database, Schema
+    from configdb_sync.store.database import Database
+    from configdb_sync.store.opening import TableSet
 
 
 @click.group(cls=CommandGroup)
@@ -35,7 +36,7 @@ def make_command(file: Path) -> None:
     Makes FILE with mode 0600. Keep a copy of it apart from the backups of the databases: without the key, nobody can
     read what is encrypted.
     """
-    from configdb_sync.database import keyring
+    from configdb_sync.store import keyring
 
     file = file.absolute()
     key = keyring.make(file)
@@ -52,7 +53,7 @@ def add_command(session: Session) -> None:
 
     From now on it encrypts everything that is written. No restart is needed.
     """
-    from configdb_sync.database import keyring
+    from configdb_sync.store import keyring
 
     path = _file(session)
     key = keyring.add(path)
@@ -63,7 +64,8 @@ def add_command(session: Session) -> None:
 @with_session(*STATE)
 def list_command(session: Session) -> None:
     """Show the keys and how much each has encrypted."""
-    from configdb_sync.database import Database, conversion, keyring
+    from configdb_sync.store import conversion, keyring
+    from configdb_sync.store.database import Database
 
     path = session.settings.key_file
     known = [] if path is None else [key.id for key in keyring.read(path.absolute())]
@@ -90,7 +92,7 @@ def convert_command(session: Session, *, to_clear: bool) -> None:
 
     Services and runs may be active. After an interruption, run the command again to continue.
     """
-    from configdb_sync.database import conversion
+    from configdb_sync.store import conversion
 
     _file(session)
     for one in _databases(session):
@@ -109,7 +111,7 @@ def drop_command(session: Session, *, key_id: str) -> None:
     """
     from sqlalchemy.exc import DBAPIError
 
-    from configdb_sync.database import conversion, keyring
+    from configdb_sync.store import conversion, keyring
 
     path = _file(session)
     with ExitStack() as stack:
@@ -141,20 +143,20 @@ class _EncryptedDatabase:
     what: str
     url: str
     bare: str
-    schema: Schema
+    schema: TableSet
     opened: Callable[[str], Database]
 
 
 def _databases(session: Session) -> list[_EncryptedDatabase]:
     """Return the databases that exist: not every installation has a built-in ConfigDB."""
-    from configdb_sync.configdb.server import opening
-    from configdb_sync.database.urls import key_file_of, parsed
-    from configdb_sync.sync import records
+    from configdb_sync.configdb_server import schema as configdb_schema
+    from configdb_sync.store import opening
+    from configdb_sync.store.connections import key_file_of, parsed
 
     found = []
     for what, address, schema, opened in (
-        ("the product's own database", session.database, records.SCHEMA, records.open_records),
-        ("the ConfigDB database", session.configdb_database, opening.SCHEMA, opening.open_configdb),
+        ("the product's own database", session.database, opening.STORE, opening.open_store),
+        ("the ConfigDB database", session.configdb_database, configdb_schema.SCHEMA, configdb_schema.open_configdb),
     ):
         url = parsed(address, what)
         if url.get_backend_name() != "sqlite" or Path(url.database or "").is_file():

@@ -24,14 +24,14 @@ from configdb_sync.exits import Exit
 if TYPE_CHECKING:
     from configdb_sync.cli.options import F
     from configdb_sync.cli.session import Session
-    from configdb_sync.configdb.server.access import Access as ConfigDBAccess
-    from configdb_sync.serving import Transport
+    from configdb_sync.configdb_server.access import Access as ConfigDBAccess
+    from configdb_sync.status_page.sessions import Sessions
     from configdb_sync.tenants.access import Access
     from configdb_sync.tenants.context import Pull
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.page.sessions import Sessions
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.registry import Registry
+    from configdb_sync.web.service import Transport
 
 
 def read_token(path: Path) -> str:
@@ -64,7 +64,7 @@ def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
         threads: int,
         **options: Any,
     ) -> Any:
-        from configdb_sync.serving import Transport
+        from configdb_sync.web.service import Transport
 
         return function(*args, transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads), **options)
 
@@ -115,14 +115,14 @@ def serve(
     """
     from configdb_sync.cli.session import sign_log_lines
     from configdb_sync.configdb import clouds
-    from configdb_sync.configdb.server import keystone, service
-    from configdb_sync.configdb.server.access import OpenAccess, TokenAccess
-    from configdb_sync.configdb.server.call import Limits
+    from configdb_sync.configdb_server import service
+    from configdb_sync.configdb_server.access import Guard, OpenAccess, TokenAccess, guard
+    from configdb_sync.configdb_server.messages import Limits
 
     sign_log_lines(session.service_id)
-    access: ConfigDBAccess | keystone.Guard = OpenAccess()
+    access: ConfigDBAccess | Guard = OpenAccess()
     if auth == "keystone":
-        access = keystone.guard(clouds.read(session.environ), write_role, read_role)
+        access = guard(clouds.read(session.environ), write_role, read_role)
     elif auth == "token":
         access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
 
@@ -174,13 +174,13 @@ def serve_tenants(
     OS_* variables or `login` in the settings file to validate the callers' tokens.
     """
     from configdb_sync.configdb.retry import RetryPolicy
-    from configdb_sync.serving import read_listen
+    from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
     from configdb_sync.tenants.chain import Chain
     from configdb_sync.tenants.context import DAY, Limits, NoPull
     from configdb_sync.tenants.drivers import Surroundings, load
-    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.web.service import JsonFormatter, TextFormatter, read_listen, use
 
     formatter = JsonFormatter(run=session.service_id) if log_format == "json" else TextFormatter(session.service_id)
     use(formatter)
@@ -228,8 +228,8 @@ def serve_tenants(
         limits=Limits(retention=int(given["retention"] * DAY)),
         connect=lambda: session.client(policy=policy_of_requests),
         pull=pull,
-        pages=service.Showing(
-            chronicle=lambda registry: session.chronicle(registry.database),
+        site=lambda registry: StatusPage(
+            history=session.history(registry.database),
             sessions=accesses.sessions,
             public_sessions=accesses.public_sessions if public_page else None,
             secure=transport.certificate is not None or transport.behind_proxy,
@@ -297,8 +297,8 @@ class _Accesses:
 
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None if everyone may see them."""
+        from configdb_sync.status_page.sessions import TokenSessions
         from configdb_sync.tenants.access import TokenAccess
-        from configdb_sync.tenants.page.sessions import TokenSessions
 
         if self.auth == "keystone":
             return _keystone_sessions(self.session.environ, access, tenants=False)
@@ -307,8 +307,8 @@ class _Accesses:
 
     def public_sessions(self, access: Access) -> Sessions | None:
         """How tenants' users sign in."""
+        from configdb_sync.status_page.sessions import TokenSessions
         from configdb_sync.tenants.access import TenantTokenAccess
-        from configdb_sync.tenants.page.sessions import TokenSessions
 
         users = None if self.auth == "keystone" else self._users()
         if isinstance(users, TenantTokenAccess):
@@ -329,7 +329,7 @@ class _Accesses:
 
 def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
     from configdb_sync.configdb import clouds
-    from configdb_sync.tenants.page.sessions import KeystoneSessions, log_in, revoke
+    from configdb_sync.status_page.sessions import KeystoneSessions, log_in, revoke
 
     return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 

@@ -19,9 +19,6 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
 from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.database import Database
-from configdb_sync.database.keyring import Keyring
-from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import ProductError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
@@ -33,12 +30,16 @@ from configdb_sync.plugin.master import Master, Section
 from configdb_sync.plugin.section import NAME
 from configdb_sync.settings import Layer, Settings, read_settings
 from configdb_sync.state import State, locate, open_state
+from configdb_sync.store.connections import with_key_file
+from configdb_sync.store.database import Database
+from configdb_sync.store.keyring import Keyring
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.records import names_seen
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync import orders
-from configdb_sync.sync.records import names_seen, open_records
-from configdb_sync.sync.versions import VersionStore
 
 if TYPE_CHECKING:
-    from configdb_sync.tenants.page.chronicle import Chronicle
+    from configdb_sync.status_page.queries import History
     from configdb_sync.tenants.registry import Registry
 
 MASTER = Master()
@@ -105,7 +106,7 @@ class Session:
 
     def records(self) -> Database:
         """Open the product's own database, its tables up to date."""
-        return open_records(self.database)
+        return open_store(self.database)
 
     def registry(self, connections: int = 8) -> Registry:
         """Open the registry of tenants."""
@@ -114,12 +115,12 @@ class Session:
 
         return Registry(open_registry(self.database, connections=connections))
 
-    def chronicle(self, database: Database) -> Chronicle:
-        """Return what the status pages show of runs and versions, from the product's own database."""
-        from configdb_sync.tenants.page.chronicle import make
+    def history(self, database: Database) -> History:
+        """Return the history that the status page reads, from the product's own database."""
+        from configdb_sync.status_page.queries import History
 
         versions = VersionStore(self.records, self.settings.keep_versions, SystemClock())
-        return make(database, versions, self.masker, self.settings.levels, SystemClock())
+        return History.opened(database, versions, self.masker, self.settings.levels, SystemClock())
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""

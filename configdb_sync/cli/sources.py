@@ -13,10 +13,9 @@ from pathlib import Path
 
 from configdb_sync.cli.session import Session
 from configdb_sync.errors import SettingsError
-from configdb_sync.mcollective import sockets
-from configdb_sync.mcollective.config import read_config
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Bounds, BusSettings
+from configdb_sync.mcollective import transport
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, read_config
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.roster import Roster, why_not
 from configdb_sync.nodes.directory import DirectoryNodes
@@ -119,7 +118,7 @@ def bus_settings(settings: Settings) -> BusSettings:
     for number, host in enumerate(found.hosts, 1):
         try:
             if host.tls is not None:
-                sockets.context(host.tls)
+                transport.context(host.tls)
         except OSError as error:
             raise SettingsError(
                 f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",

@@ -44,11 +44,11 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
     def decorate(function: Callable[..., Any]) -> HelpfulCommand:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            from configdb_sync.tenants.refusals import TenantRefusal
+            from configdb_sync.web.refusals import RefusalError
 
             try:
                 return function(*args, **kwargs)
-            except TenantRefusal as refusal:
+            except RefusalError as refusal:
                 kind = StateError if refusal.status >= 500 else SettingsError
                 raise kind(refusal.what) from refusal
 
@@ -221,7 +221,7 @@ def move_command(session: Session, place: Place, *, destination: str, dry_run: b
     Moves a data source, an environment, or everything of TENANT to the tenant DESTINATION.
     """
     from configdb_sync.tenants.following import check_movable
-    from configdb_sync.tenants.refusals import TenantRefusal
+    from configdb_sync.web.refusals import RefusalError
 
     target = names.tenant_id(destination)
     with closing(session.registry()) as registry, session.client() as client:
@@ -232,7 +232,7 @@ def move_command(session: Session, place: Place, *, destination: str, dry_run: b
                 return
             check_movable(lambda: client)
             new = registry.move(_change(session), place, target)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 301:
                 raise SettingsError("it has been moved already", way_out=f"it is at {refusal.headers[0][1]}") from None
             raise

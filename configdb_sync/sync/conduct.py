@@ -9,10 +9,9 @@ from pathlib import Path
 
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.sync.approvals import Approvals
-from configdb_sync.sync.journal import INTERRUPTED, About, Journal
-from configdb_sync.sync.lease import Lease, leased
-from configdb_sync.sync.lock import run_lock
+from configdb_sync.store.approvals import Approvals
+from configdb_sync.store.lease import Lease, leased, run_lock
+from configdb_sync.store.runs import INTERRUPTED, About, Journal
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.render import kept
 from configdb_sync.sync.report import Report

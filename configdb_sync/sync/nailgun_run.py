@@ -14,20 +14,19 @@ from typing import ClassVar
 from configdb_sync import failpoints, jsonvalues
 from configdb_sync.errors import DocumentError, NodeError
 from configdb_sync.hiera import HieraDocument
-from configdb_sync.hiera.facts import facts_of
-from configdb_sync.hiera.given import given
-from configdb_sync.hiera.layouts import Layout
-from configdb_sync.hiera.sources import NodeMap
+from configdb_sync.hiera.data_sources import NodeMap
+from configdb_sync.hiera.documents import document_of
+from configdb_sync.hiera.layouts import Layout, facts_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
 from configdb_sync.sync.carry_out import Executor, NodeTask
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json
 from configdb_sync.sync.doubts import ambiguous
 from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.node_records import FROM_NAILGUN, from_json
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.stored import StoredNode
@@ -71,7 +70,7 @@ class NailgunExaminer(Examiner):
         found = jsonvalues.loads(file.content)
         if not isinstance(found, dict):
             raise DocumentError("Nailgun's data of it is no mapping", file=file.path)
-        return given(found)
+        return document_of(found)
 
     def _paths(self, read: NodeRead, mapped: NodeMap, _stored: StoredNode) -> dict[str, str]:
         """Return the data sources that Nailgun has data of; it knows nothing of the others."""

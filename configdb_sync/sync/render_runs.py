@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from configdb_sync.sync.past_runs import PastNode, PastRun
+from configdb_sync.store.runs import PastNode, PastRun
 from configdb_sync.sync.wording import count, one_line
 
 

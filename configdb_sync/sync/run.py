@@ -9,11 +9,12 @@ from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
-from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.store.database import Database
+from configdb_sync.store.records import Records, names_seen
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.examine import Examiner
@@ -26,7 +27,6 @@ from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.quiet import encode
-from configdb_sync.sync.records import Records, names_seen
 from configdb_sync.sync.report import NodeReport, Report
 from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.tally import Tally

@@ -17,8 +17,8 @@ from configdb_sync import errors
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
 from configdb_sync.names import NAME_LIMIT, component_name
+from configdb_sync.store.lease import run_lock
 from configdb_sync.sync.health import Health
-from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.report import exit_of_run
 from configdb_sync.sync.safety import UnsafeChange, lost_keys, unsafe_digest
 
