@@ -21,7 +21,7 @@ from configdb_sync.settings import SETTINGS, shown
 
 if TYPE_CHECKING:
     from configdb_sync.cli.session import Session
-    from configdb_sync.nodes.trial import NodeTrial
+    from configdb_sync.nodes.selfcheck import NodeCheck
 
 _PATIENCE = 5.0
 _LONGEST = 20.0
@@ -238,9 +238,10 @@ def _nodes(session: Session, environment: int | None) -> str:
     """
     from configdb_sync.cli.sources import bus_settings
     from configdb_sync.mcollective.client import BusRpc
+    from configdb_sync.names import natural_key
     from configdb_sync.nodes.mcollective import MASTER
-    from configdb_sync.nodes.names import is_plain, natural_key
-    from configdb_sync.nodes.trial import NodeTrial, try_nodes
+    from configdb_sync.nodes.node_files import is_plain
+    from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
 
     clock = SystemClock()
     expected = _expected(session, environment)
@@ -254,11 +255,11 @@ def _nodes(session: Session, environment: int | None) -> str:
                 f"no node answers within {_PATIENCE:g} s",
                 way_out="check that nodes are on, and that mcollective runs on them with the master's psk",
             )
-        tested = try_nodes(
+        tested = check_over_bus(
             rpc, [name for name in names if name in there], timeout=timeout, now=lambda: clock.now().timestamp()
         )
     silent = [name for name in names if name not in there]
-    trials = [*tested, *(NodeTrial(name, error=_silent(name)) for name in silent)]
+    trials = [*tested, *(NodeCheck(name, error=_silent(name)) for name in silent)]
     faults = [trial.error for trial in trials if trial.error is not None]
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
@@ -292,7 +293,7 @@ def _silent(name: str) -> NodeError:
     )
 
 
-def _skew(trials: Sequence[NodeTrial]) -> str:
+def _skew(trials: Sequence[NodeCheck]) -> str:
     apart = [trial for trial in trials if abs(trial.ahead) > _SKEW]
     first = [f"node {trial.identity} by {trial.ahead:+.0f} s" for trial in apart[:_SHOWN]]
     return f"; clocks differ from this one's: {', '.join(first)}" if first else ""

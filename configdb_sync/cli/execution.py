@@ -22,7 +22,7 @@ from configdb_sync.cli.sources import node_source
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.plugin.dashboard import settle_link
+from configdb_sync.plugin.dashboard_link import settle_link
 from configdb_sync.store.runs import About, Alive
 from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept

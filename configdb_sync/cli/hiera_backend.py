@@ -24,14 +24,14 @@ from configdb_sync.cli.options import (
 from configdb_sync.cli.output import show_json
 from configdb_sync.errors import EnvironmentMismatchError, NodeError
 from configdb_sync.exits import Exit
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from configdb_sync.cli.session import Session
     from configdb_sync.nailgun.roster import Roster
-    from configdb_sync.nodes.hiera_backend import Order, Removal
+    from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder
 
     Outcome: TypeAlias = Removal | NodeError
 
@@ -64,11 +64,11 @@ def remove(session: Session, *, environment: int, place: str, nodes: tuple[str, 
     settings name it; nodes unknown to Nailgun are included.
     """
     from configdb_sync.cli.sources import MCOLLECTIVE
-    from configdb_sync.nodes.hiera_backend import Order, program
+    from configdb_sync.nodes.hiera_backend import RemovalOrder, program
 
     code = program(Path(configdb_sync.__file__).resolve().parents[1])
     names = node_names(nodes)
-    order = Order(environment, named=bool(names), look=dry_run)
+    order = RemovalOrder(environment, named=bool(names), look=dry_run)
     outcomes: list[Outcome] = []
     with contextlib.ExitStack() as stack:
         if place == MCOLLECTIVE:
@@ -89,7 +89,7 @@ def remove(session: Session, *, environment: int, place: str, nodes: tuple[str, 
 
 
 def _on_nodes(
-    session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: Order
+    session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
     from configdb_sync.cli.sources import open_bus
     from configdb_sync.nodes.hiera_backend import remove_over_bus
@@ -107,7 +107,9 @@ def _on_nodes(
     return remove_over_bus(rpc, code, identities, order, timeout=settings.mco_timeout)
 
 
-def _in_trees(session: Session, root: Path, code: bytes, names: tuple[str, ...], order: Order) -> Iterator[Outcome]:
+def _in_trees(
+    session: Session, root: Path, code: bytes, names: tuple[str, ...], order: RemovalOrder
+) -> Iterator[Outcome]:
     from configdb_sync.nodes.directory import DirectoryNodes
     from configdb_sync.nodes.hiera_backend import remove_in_trees
 
@@ -134,7 +136,7 @@ def _roster(session: Session, environment: int) -> Roster | None:
             return None
 
 
-def _identities(session: Session, roster: Roster | None, name: str, order: Order) -> tuple[str, ...]:
+def _identities(session: Session, roster: Roster | None, name: str, order: RemovalOrder) -> tuple[str, ...]:
     """Return the identities of an ID or FQDN. Raises ``SettingsError``."""
     if name.isdigit():
         return (name,)

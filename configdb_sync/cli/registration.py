@@ -100,7 +100,7 @@ def dashboard_link(session: Session, *, environment: int, remove: bool) -> None:
 
     Makes the link on an environment's dashboard, or removes it.
     """
-    from configdb_sync.plugin.dashboard import page_of, settle_link
+    from configdb_sync.plugin.dashboard_link import page_of, settle_link
 
     base = session.settings.page_url
     if base is None and not remove:
