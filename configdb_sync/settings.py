@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import yaml
 
@@ -46,14 +46,14 @@ LOGIN = frozenset(
 )
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
-"""A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+"""The place that names the Keystone gives the whole login; places before it can only change single values of it."""
 OTHER_VARIABLES = frozenset(
     {
         *("SETTINGS", "FAILPOINT", "PYTHON", "PYTHONS", "RUNTIME", "RUNTIME_GLIBC", "RUNTIME_SHA256"),
         *("CACHE", "PACKAGES", "FIXTURES", "TEST_SHELL", "CONTRACT_URL"),
     }
 )
-"""Variables that are no settings, without the prefix: of the launcher, the build and the tests."""
+"""Variables of the launcher, the build and the tests, without the prefix: no settings."""
 _USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 _MORE = ("login", "services")
@@ -64,7 +64,7 @@ SERVICES = ("configdb", "tenants")
 
 @dataclass(frozen=True)
 class SettingsLayer:
-    """What one place says: ``values`` by the settings' names, ``login`` by keystoneauth's variables (``OS_*``)."""
+    """The settings of one place: ``values`` by their names, ``login`` by keystoneauth's variables (``OS_*``)."""
 
     place: str
     values: Mapping[str, Any]
@@ -73,38 +73,39 @@ class SettingsLayer:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a command. ``origins`` names the place that each value came from, by field name.
+    """All settings of a command, each with its reader from ``setting_values``.
 
-    ``login`` holds keystoneauth's ``OS_*`` variables, secrets among them; ``login_origins`` their places. ``services``
-    holds what the settings file says of each of ``SERVICES``, as it stands there.
+    ``origins`` names the place that each value came from, by field name. ``login`` holds keystoneauth's ``OS_*``
+    variables, secrets among them; ``login_origins`` their places. ``services`` holds the options of each of
+    ``SERVICES`` as the settings file gives them.
     """
 
-    configdb: str = "embedded"
-    configdb_database: str | None = None
-    configdb_token_file: Path | None = None
-    configdb_ca: Path | None = None
-    configdb_insecure: bool = False
-    database: str | None = None
-    key_file: Path | None = None
-    state: str | None = None
-    tenant: str = "admin"
-    levels: Levels = DEFAULT_LEVELS
-    data_sources: tuple[str, ...] = ()
-    writable: tuple[str, ...] = DEFAULT_WRITABLE
-    parallel: int = 4
-    unsafe_share: float = 0.5
-    wait: float = 240.0
-    nailgun: str | None = None
-    nailgun_ca: Path | None = None
-    page_url: str | None = None
-    mco_config: Path = Path("/etc/mcollective/client.cfg")
-    mco_timeout: float = 60.0
-    mco_connect_limit: float = 10.0
-    mco_attempts: int = 3
-    time_limit: float | None = None
-    failure_policy: tuple[str, ...] = ("deploying", "configdb")
-    keep_runs: int = 50
-    keep_versions: int = 30
+    configdb: Annotated[str, values.configdb] = "embedded"
+    configdb_database: Annotated[str | None, values.text] = None
+    configdb_token_file: Annotated[Path | None, values.path] = None
+    configdb_ca: Annotated[Path | None, values.path] = None
+    configdb_insecure: Annotated[bool, values.flag] = False
+    database: Annotated[str | None, values.text] = None
+    key_file: Annotated[Path | None, values.path] = None
+    state: Annotated[str | None, values.text] = None
+    tenant: Annotated[str, values.tenant] = "admin"
+    levels: Annotated[Levels, values.levels] = DEFAULT_LEVELS
+    data_sources: Annotated[tuple[str, ...], values.names] = ()
+    writable: Annotated[tuple[str, ...], values.places] = DEFAULT_WRITABLE
+    parallel: Annotated[int, values.whole(1, 64)] = 4
+    unsafe_share: Annotated[float, values.number(0, 1)] = 0.5
+    wait: Annotated[float, values.number(0, 86400)] = 240.0
+    nailgun: Annotated[str | None, values.address] = None
+    nailgun_ca: Annotated[Path | None, values.path] = None
+    page_url: Annotated[str | None, values.address] = None
+    mco_config: Annotated[Path, values.path] = Path("/etc/mcollective/client.cfg")
+    mco_timeout: Annotated[float, values.number(0.1, 86400)] = 60.0
+    mco_connect_limit: Annotated[float, values.number(0.1, 3600)] = 10.0
+    mco_attempts: Annotated[int, values.whole(1, 100)] = 3
+    time_limit: Annotated[float | None, values.number(1, 86400)] = None
+    failure_policy: Annotated[tuple[str, ...], values.choices(FAILURES)] = ("deploying", "configdb")
+    keep_runs: Annotated[int, values.whole(1, 100000)] = 50
+    keep_versions: Annotated[int, values.whole(1, 100000)] = 30
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -112,7 +113,7 @@ class Settings:
 
     @property
     def names_user(self) -> bool:
-        """Whether the login says as whom; the plugin alone always names Keystone."""
+        """Whether the login names a user or token. The plugin alone always names Keystone, and maybe no user."""
         return not _USERS.isdisjoint(self.login)
 
     def file(self, name: str) -> Path | None:
@@ -153,141 +154,14 @@ def _authorities(origin: str, name: str, path: Path | None) -> Path | None:
     return path
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One setting: its reader, and its option in the help of commands.
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Settings, include_extras=True).items()
+    if get_origin(hint) is Annotated
+}
+"""How each setting is read, by name."""
 
-    ``group``: the heading that the option stands under. ``metavar``: what the option takes, None for a switch.
-    ``unset``: what applies if the setting has no value.
-    """
-
-    name: str
-    read: Callable[[Any], Any]
-    group: str
-    metavar: str | None
-    help: str
-    unset: str | None = None
-
-    @property
-    def flag(self) -> str:
-        """The command's option."""
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return f"{ENVIRON_PREFIX}{self.name.upper()}"
-
-    @property
-    def default_text(self) -> str | None:
-        """The default as the help shows it, None if there is nothing to show."""
-        default = getattr(Settings, self.name)
-        if default is None or default == ():
-            return self.unset
-        return (
-            f"{default:g}"
-            if isinstance(default, float)
-            else None
-            if default is False
-            else shown(default).replace(",", ", ")
-        )
-
-
-_STATE_FILE = "a file in the state folder"
-_RUN, _CONFIGDB, _STORAGE, _BUS, _NAILGUN = "Run", "ConfigDB", "State and database", "MCollective", "Nailgun"
-_ALL = (
-    Setting(
-        "configdb",
-        values.configdb,
-        _CONFIGDB,
-        "embedded|URL|catalog",
-        "Use the built-in ConfigDB, the one at URL, or the one in Keystone's catalog.",
-    ),
-    Setting("configdb_database", values.text, _CONFIGDB, "URL", "Database of the built-in ConfigDB.", _STATE_FILE),
-    Setting("configdb_token_file", values.path, _CONFIGDB, "FILE", "File with the token for the ConfigDB at URL."),
-    Setting("configdb_ca", values.path, _CONFIGDB, "FILE", "CA certificates for ConfigDB.", "the system's"),
-    Setting("configdb_insecure", values.flag, _CONFIGDB, None, "Do not verify ConfigDB's certificate."),
-    Setting("database", values.text, _STORAGE, "URL", "Database for runs, records and tenants.", _STATE_FILE),
-    Setting(
-        "key_file", values.path, _STORAGE, "FILE", "File with the keys that encrypt the databases.", "no encryption"
-    ),
-    Setting("state", values.text, _STORAGE, "DIR", "State folder (mode 0700): databases, tokens, keys, locks."),
-    Setting("tenant", values.tenant, _RUN, "ID", "Tenant that owns new environments."),
-    Setting("levels", values.levels, _RUN, "NAME=TEMPLATE,...", "Hierarchy levels, outermost first."),
-    Setting("data_sources", values.names, _RUN, "LIST", "Data sources to add to the default list; -NAME removes one."),
-    Setting(
-        "writable",
-        values.places,
-        _RUN,
-        "LIST",
-        "Absolute paths on nodes that may be written, with everything below them.",
-    ),
-    Setting("parallel", values.whole(1, 64), _RUN, "N", "Number of nodes to process in parallel."),
-    Setting(
-        "unsafe_share",
-        values.number(0, 1),
-        _RUN,
-        "SHARE",
-        "Share of its keys (0 to 1) that a document may lose in one run.",
-    ),
-    Setting("wait", values.number(0, 86400), _RUN, "SECONDS", "How long to wait for another run to end."),
-    Setting("nailgun", values.address, _NAILGUN, "URL", "Nailgun's address. Nailgun knows the nodes and their state."),
-    Setting(
-        "nailgun_ca", values.path, _NAILGUN, "FILE", "CA certificates for Nailgun.", "the master's own, if present"
-    ),
-    Setting(
-        "page_url",
-        values.address,
-        _NAILGUN,
-        "URL",
-        "Address of `tenants serve` for browsers. With --stage, the Fuel UI links to its status page.",
-    ),
-    Setting("mco_config", values.path, _BUS, "FILE", "MCollective's client settings."),
-    Setting("mco_timeout", values.number(0.1, 86400), _BUS, "SECONDS", "How long to wait for a node's reply."),
-    Setting(
-        "mco_connect_limit",
-        values.number(0.1, 3600),
-        _BUS,
-        "SECONDS",
-        "How long one attempt to connect to a broker may take.",
-    ),
-    Setting("mco_attempts", values.whole(1, 100), _BUS, "N", "Number of attempts to connect to each broker."),
-    Setting(
-        "time_limit",
-        values.number(1, 86400),
-        _RUN,
-        "SECONDS",
-        "End the run within this time.",
-        "no limit; 280 with --stage",
-    ),
-    Setting(
-        "failure_policy",
-        values.choices(FAILURES),
-        _RUN,
-        "LIST",
-        f"With --stage: failures that stop the deployment, of {','.join(FAILURES)}; or none.",
-    ),
-    Setting("keep_runs", values.whole(1, 100000), _RUN, "N", "Number of runs to keep for each environment."),
-    Setting(
-        "keep_versions",
-        values.whole(1, 100000),
-        _CONFIGDB,
-        "N",
-        "Number of versions to keep of each document if ConfigDB keeps none.",
-    ),
-)
-SETTINGS: Mapping[str, Setting] = {one.name: one for one in _ALL}
-"""All settings by name, each with its reader (``setting_values``)."""
-
-
-def shown(value: Any) -> str:
-    """Return a setting's value as text, in the form that its option takes."""
-    if isinstance(value, tuple):
-        return ",".join("=".join(one) if isinstance(one, tuple) else str(one) for one in value)
-    return str(value)
-
-
-_USERS_VARIABLES = frozenset(name.upper() for name in SETTINGS) | {"SETTINGS", "PYTHON"}
+_USERS_VARIABLES = frozenset(name.upper() for name in READERS) | {"SETTINGS", "PYTHON"}
 _VARIABLES = _USERS_VARIABLES | OTHER_VARIABLES
 
 
@@ -299,24 +173,23 @@ def read_settings(
 ) -> Settings:
     """Return the settings.
 
-    ``flags``: by field name, None where the flag wasn't given. A flag that is empty is refused; elsewhere what is empty
-    counts as not given. ``file``: named by the user; else the default one
-    where it exists. ``layers``: what comes after the file, the most important first. Raises ``SettingsError`` that
-    names the setting, its place and what it takes, and for an unknown
-    ``CONFIGDB_SYNC_...`` variable.
+    ``flags``: by field name, None where the flag wasn't given. An empty flag is refused; elsewhere an empty value
+    counts as not given. ``file``: named by the user; otherwise the default one if it exists. ``layers``: the places
+    after the file, the most important first. Raises ``SettingsError`` that names the setting, its place and what it
+    takes, and for an unknown ``CONFIGDB_SYNC_...`` variable.
     """
     own, services = _from_file(file)
     places = (_flags(flags), _variables(environ), *own, *layers)
     found: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for name, setting in SETTINGS.items():
+    for name, reader in READERS.items():
         origins[name] = "default"
         for layer in places:
             value = layer.values.get(name)
             if values.is_empty(value) or value == ():
                 continue
             origins[name] = _place(layer, name)
-            found[name] = values.checked(origins[name], name, value, setting.read)
+            found[name] = values.checked(origins[name], name, value, reader)
             break
     login, login_origins = _login(places)
     return Settings(**found, origins=origins, login=login, login_origins=login_origins, services=services)
@@ -324,11 +197,10 @@ def read_settings(
 
 def _flags(flags: Mapping[str, Any]) -> SettingsLayer:
     for name, value in flags.items():
-        # What an unset variable of a shell leaves isn't what its author means.
+        # An unset variable of a shell leaves an empty value, which its author doesn't mean.
         if isinstance(value, str) and values.is_empty(value):
-            raise SettingsError(
-                f"{SETTINGS[name].flag}: {name} is empty", way_out="give a value, or leave the flag out"
-            )
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
     return SettingsLayer("flags", flags)
 
 
@@ -347,7 +219,9 @@ def _variables(environ: Mapping[str, str]) -> SettingsLayer:
         for name, value in environ.items()
         if name.startswith("OS_") and not values.is_empty(value)
     }
-    return SettingsLayer("environment", {name: environ.get(one.variable) for name, one in SETTINGS.items()}, login)
+    return SettingsLayer(
+        "environment", {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}, login
+    )
 
 
 def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
@@ -358,13 +232,13 @@ def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
 
 
 def _place(layer: SettingsLayer, name: str) -> str:
-    """Return what a value's origin is called."""
-    named = {"flags": SETTINGS[name].flag, "environment": SETTINGS[name].variable}
+    """Return the name of a value's origin."""
+    named = {"flags": f"--{name.replace('_', '-')}", "environment": f"{ENVIRON_PREFIX}{name.upper()}"}
     return named.get(layer.place, layer.place)
 
 
 def _login(places: Sequence[SettingsLayer]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the login to Keystone and its values' origins: the first place's, up to one that names the Keystone."""
+    """Return the login to Keystone and its values' origins: from all places up to the one that names the Keystone."""
     found: dict[str, str] = {}
     origins: dict[str, str] = {}
     for layer in places:
@@ -418,7 +292,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _check_once(path: Path, node: yaml.Node | None) -> None:
-    """Raise ``SettingsError`` for a name that stands twice: one of both values would be passed by (R7)."""
+    """Raise ``SettingsError`` for a name that occurs twice: one of the two values would be ignored (R7)."""
     if not isinstance(node, yaml.MappingNode):
         return
     seen = set()
@@ -426,7 +300,7 @@ def _check_once(path: Path, node: yaml.Node | None) -> None:
         if isinstance(key.value, str) and key.value in seen:
             raise SettingsError(
                 f"the settings file {path} has {str(key.value)[:60]} twice, at line {key.start_mark.line + 1}",
-                way_out="take one of them out",
+                way_out="remove one of them",
             )
         seen.add(key.value if isinstance(key.value, str) else id(key))
         _check_once(path, value)
@@ -449,12 +323,9 @@ def _file(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
     for name in found:
-        if name not in SETTINGS and name not in _MORE:
+        if name not in READERS and name not in _MORE:
             raise SettingsError(
                 f"the settings file {path} has an unknown setting {str(name)[:60]!r}",
-                way_out=_meant(str(name), {*SETTINGS, *_MORE}),
+                way_out=_meant(str(name), {*READERS, *_MORE}),
             )
     return found
-
-
-assert {one.name for one in fields(Settings)} == {*SETTINGS, *_MORE, "origins", "login_origins"}

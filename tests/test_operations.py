@@ -8,7 +8,7 @@ from pathlib import Path
 
 from configdb_sync.cli.main import cli
 from configdb_sync.exits import Exit
-from configdb_sync.settings import ENVIRON_PREFIX, SETTINGS, Settings
+from configdb_sync.settings import ENVIRON_PREFIX, READERS, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -33,16 +33,16 @@ def test_codes_that_nothing_gives_yet_are_marked() -> None:
 
 def test_every_setting_is_in_the_table_with_its_names() -> None:
     listed = {name: (flag, variable) for name, flag, variable, *_ in rows("Settings")}
-    assert listed == {name: (f"--{name.replace('_', '-')}", f"{ENVIRON_PREFIX}{name.upper()}") for name in SETTINGS}
+    assert listed == {name: (f"--{name.replace('_', '-')}", f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}
 
 
 def test_defaults_are_as_the_table_says() -> None:
     listed = {name: default for name, _, _, default, *_ in rows("Settings")}
     for field in fields(Settings):
-        if field.name in SETTINGS and field.default not in {None, MISSING, ()} and field.name != "levels":
-            said = SETTINGS[field.name].read(listed[field.name])
+        if field.name in READERS and field.default not in {None, MISSING, ()} and field.name != "levels":
+            said = READERS[field.name](listed[field.name])
             assert said == field.default, field.name
-    assert SETTINGS["levels"].read(listed["levels"]) == Settings().levels
+    assert READERS["levels"](listed["levels"]) == Settings().levels
 
 
 def test_every_flag_of_the_table_exists() -> None:

@@ -20,7 +20,7 @@ from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError
 from configdb_sync.masking import is_secret_name
 from configdb_sync.plugin.fuel_settings import layer
-from configdb_sync.settings import LOGIN, SETTINGS, Settings, read_settings
+from configdb_sync.settings import LOGIN, READERS, Settings, read_settings
 
 CANARY = "CANARY-7f3"
 GOOD = {
@@ -155,9 +155,9 @@ def good_of(name: str) -> str:
 
 
 NAMES: Mapping[Read, tuple[str, ...]] = {
-    by_flag: tuple(SETTINGS),
-    by_variable: tuple(SETTINGS),
-    by_file: tuple(SETTINGS),
+    by_flag: tuple(READERS),
+    by_variable: tuple(READERS),
+    by_file: tuple(READERS),
     by_login: tuple(sorted(LOGIN)),
     by_login_variable: tuple(sorted(LOGIN)),
     by_plugin: (*FIELDS, *METADATA),

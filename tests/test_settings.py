@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import OTHER_VARIABLES, SETTINGS, SettingsLayer, read_settings
+from configdb_sync.settings import OTHER_VARIABLES, READERS, SettingsLayer, read_settings
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_flags_go_before_variables_before_the_file_before_defaults(file: Path) -
     assert found.origins["parallel"] == "CONFIGDB_SYNC_PARALLEL"
     assert found.origins["unsafe_share"] == str(file)
     assert found.origins["configdb"] == "default"
-    assert set(found.origins) == set(SETTINGS)
+    assert set(found.origins) == set(READERS)
 
 
 def test_levels_and_lists() -> None:
@@ -155,7 +155,7 @@ def test_every_variable_of_the_project_is_known() -> None:
     used = {name for text in texts for name in re.findall(r"CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
     assert len(used) > 30
     read_settings({}, dict.fromkeys(used & {f"CONFIGDB_SYNC_{name}" for name in OTHER_VARIABLES}, "x"))
-    assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, SETTINGS)}}
+    assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, READERS)}}
 
 
 def test_an_unknown_setting_is_named_with_what_is_meant(file: Path) -> None:

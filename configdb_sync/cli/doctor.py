@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli.help import command
-from configdb_sync.cli.options import BUS, env_option, format_option, node_names, node_option, with_session
+from configdb_sync.cli.options import BUS, env_option, format_option, node_names, node_option, shown, with_session
 from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError, NodeError, ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import is_secret_name
-from configdb_sync.settings import SETTINGS, shown
+from configdb_sync.settings import READERS
 
 if TYPE_CHECKING:
     from configdb_sync.cli.session import Session
@@ -56,7 +56,7 @@ class Check:
 
 
 @command("doctor", example="configdb-sync doctor --env 1")
-@with_session(*SETTINGS)
+@with_session(*READERS)
 @env_option("Also look for this environment at the peers.", required=False)
 @format_option("text", "json")
 def doctor(session: Session, *, environment: int | None, form: str) -> Exit:
@@ -89,7 +89,7 @@ def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
     from configdb_sync.configdb import urls
 
     settings = session.settings
-    for name in SETTINGS:
+    for name in READERS:
         yield name, _shown(name, getattr(settings, name)), settings.origins[name]
     for name, value in sorted(settings.login.items()):
         text = "(set, not shown)" if is_secret_name(name) else urls.shown(value)

@@ -119,7 +119,8 @@ def runs(session: Session, *, environment: int | None, limit: int, form: str, ru
     Lists active and past runs, the newest first. RUN is the beginning of a run's ID, or `last`.
     """
     from configdb_sync.store.runs import Alive, PastRuns
-    from configdb_sync.sync.render_runs import run_json, run_lines, runs_lines
+    from configdb_sync.sync.render.json_values import run_json
+    from configdb_sync.sync.render.text import run_lines, runs_lines
 
     with closing(session.records()) as database:
         past = PastRuns(database, SystemClock(), Alive(socket.gethostname(), _exists))
@@ -163,7 +164,7 @@ def approve(session: Session, *, digest: str) -> None:
     The next run that finds exactly these changes carries them out, once.
     """
     from configdb_sync.store.approvals import LASTS_RUNS, Approvals
-    from configdb_sync.sync.wording import count
+    from configdb_sync.sync.render.wording import count
 
     with closing(session.records()) as database:
         changes = Approvals(database, SystemClock()).approve(digest, session.author)
@@ -193,8 +194,9 @@ def gc(
     """
     from configdb_sync.store.lease import run_lock
     from configdb_sync.sync.gc import Collector
-    from configdb_sync.sync.options import RunOptions
-    from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_lines
+    from configdb_sync.sync.render.json_values import leftover_json
+    from configdb_sync.sync.render.text import leftover_lines, removal_lines
+    from configdb_sync.sync.run_options import RunOptions
 
     if remove_overrides and not remove:
         raise SettingsError("--remove-overrides needs --remove", way_out="give --remove too")

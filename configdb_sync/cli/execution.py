@@ -24,26 +24,24 @@ from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.plugin.dashboard_link import settle_link
 from configdb_sync.store.runs import About, Alive
-from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.pace import STAGE_LIMIT, Pace
-from configdb_sync.sync.plan import Plan
-from configdb_sync.sync.render import form_of, lines
-from configdb_sync.sync.render_stage import error_lines, stage_lines
-from configdb_sync.sync.report import Report, exit_of_plan
-from configdb_sync.sync.run import Run
-from configdb_sync.sync.stage import (
+from configdb_sync.sync.deployment import (
     DEFAULT_POLICY,
-    Failures,
+    FailureKind,
     NodeStatuses,
     Policy,
-    Stage,
     WithoutNailgun,
-    verdict,
-    verdict_of_error,
+    deployment_result,
+    deployment_result_of_error,
+    error_lines,
+    stage_lines,
 )
-from configdb_sync.sync.tally import Tally
+from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
+from configdb_sync.sync.plan import Plan
+from configdb_sync.sync.render.forms import form_of, lines
+from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
+from configdb_sync.sync.run import Run, RunSession
+from configdb_sync.sync.run_options import RunOptions, Stage
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.task import TaskOwners
 
@@ -109,12 +107,12 @@ def sync(session: Session, asked: Mapping[str, Any], destination: Destination, d
     settings, clock = session.settings, SystemClock()
     stage = None if deployment is None else deployment.stage
     if deployment is not None:
-        deployment.policy = frozenset(map(Failures, settings.failure_policy))
+        deployment.policy = frozenset(map(FailureKind, settings.failure_policy))
     destination.check()
-    pace = Pace(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
+    deadline = Deadline(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
     stage_name = None if stage is None else stage.value
-    tally = Tally(session.run, asked["environment"], clock, stage_name)
-    begun: list[Conduct] = []
+    progress = RunProgress(session.run, asked["environment"], clock, stage_name)
+    begun: list[RunSession] = []
     statuses: list[NodeStatuses] = [WithoutNailgun()]
 
     def tell(found: Report) -> Exit:
@@ -125,25 +123,27 @@ def sync(session: Session, asked: Mapping[str, Any], destination: Destination, d
         return found.exit
 
     def give_up() -> Exit:
-        tally.stop(pace.out_of_time())
-        return tell(tally.report())
+        progress.stop(deadline.out_of_time())
+        return tell(progress.report())
 
     def remember() -> None:
-        for conduct in begun:
+        for run_session in begun:
             with suppress(ProductError):
-                conduct.remember(tally.report())
+                run_session.remember(progress.report())
 
-    with Watchdog(pace.until_the_last_moment, give_up, remember), _run(session, asked, stage) as run:
+    with Watchdog(deadline.until_the_last_moment, give_up, remember), _run(session, asked, stage) as run:
         statuses.append(run)
         about = About(
             *(session.run, asked["environment"], run.nodes.place, session.author, socket.gethostname(), os.getpid()),
             stage=stage_name,
         )
-        conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
-        begun.append(conduct)
-        found = conduct.sync()
+        run_session = RunSession(
+            run, about, session.state.folder, deadline, progress, settings.wait, settings.keep_runs
+        )
+        begun.append(run_session)
+        found = run_session.sync()
     if stage is Stage.PRE or (stage is not None and settings.page_url is not None):
-        _keep_link(session, asked["environment"], pace.left)
+        _keep_link(session, asked["environment"], deadline.left)
     return tell(found)
 
 
@@ -192,7 +192,7 @@ def _run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None)
         client = stack.enter_context(session.client())
         database = session.records()
         stack.callback(database.close)
-        progress = stack.enter_context(progress_for())
+        listener = stack.enter_context(progress_for())
         registry = session.registry(connections=settings.parallel + 1)
         stack.callback(registry.close)
         yield Run(
@@ -202,7 +202,7 @@ def _run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None)
             database,
             session.masker,
             options,
-            progress,
+            listener,
             SystemClock(),
             examiner=source.examiner,
             executor=source.executor,
@@ -240,12 +240,12 @@ class Deployment:
 
     def say(self, report: Report, nodes: NodeStatuses) -> Exit:
         """Print the lines about a run and return the exit code."""
-        found = verdict(report, self.stage, self.policy, None if report.exit is Exit.OK else nodes.statuses)
+        found = deployment_result(report, self.stage, self.policy, None if report.exit is Exit.OK else nodes.statuses)
         click.echo("\n".join(stage_lines(report, found)))
         return found.exit
 
     def _say_error(self, error: ProductError, code: Exit) -> Exit:
-        found = verdict_of_error(error, code, self.stage, self.policy)
+        found = deployment_result_of_error(error, code, self.stage, self.policy)
         click.echo("\n".join(error_lines(error, found)))
         return found.exit
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +12,98 @@ import click
 
 from configdb_sync.cli.help import GENERAL, WHAT, HeadedOption
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import SETTINGS, Setting
+from configdb_sync.settings import FAILURES, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE_IN_STATE = "a file in the state folder"
+_TEXTS: Mapping[str, Mapping[str, tuple[str | None, str] | tuple[str, str, str]]] = {
+    "Run": {
+        "tenant": ("ID", "Tenant that owns new environments."),
+        "levels": ("NAME=TEMPLATE,...", "Hierarchy levels, outermost first."),
+        "data_sources": ("LIST", "Data sources to add to the default list; -NAME removes one."),
+        "writable": ("LIST", "Absolute paths on nodes that may be written, with everything below them."),
+        "parallel": ("N", "Number of nodes to process in parallel."),
+        "unsafe_share": ("SHARE", "Share of its keys (0 to 1) that a document may lose in one run."),
+        "wait": ("SECONDS", "How long to wait for another run to end."),
+        "time_limit": ("SECONDS", "End the run within this time.", "no limit; 280 with --stage"),
+        "failure_policy": ("LIST", f"With --stage: failures that stop the deployment ({', '.join(FAILURES)}), or none."),
+            "LIST",
+            f"With --stage: failures that stop the deployment, of {', '.join(FAILURES)}; or none.",
+            None,
+        ),
+        "keep_runs": ("N", "Number of runs to keep for each environment."),
+    },
+    "ConfigDB": {
+        "configdb": ("embedded|URL|catalog", "The built-in ConfigDB, the one at URL, or the one in Keystone's catalog."),
+            "embedded|URL|catalog",
+            "Use the built-in ConfigDB, the one at URL, or the one in Keystone's catalog.",
+            None,
+        ),
+        "configdb_database": ("URL", "Database of the built-in ConfigDB.", _FILE_IN_STATE),
+        "configdb_token_file": ("FILE", "File with the token for the ConfigDB at URL."),
+        "configdb_ca": ("FILE", "CA certificates for ConfigDB.", "the system's"),
+        "configdb_insecure": (None, "Do not verify ConfigDB's certificate."),
+        "keep_versions": ("N", "Number of versions to keep of each document if ConfigDB keeps none."),
+    },
+    "State and database": {
+        "state": ("DIR", "State folder (mode 0700): databases, tokens, keys, locks."),
+        "database": ("URL", "Database for runs, records and tenants.", _FILE_IN_STATE),
+        "key_file": ("FILE", "File with the keys that encrypt the databases.", "no encryption"),
+    },
+    "Nailgun": {
+        "nailgun": ("URL", "Nailgun's address. Nailgun knows the nodes and their state."),
+        "nailgun_ca": ("FILE", "CA certificates for Nailgun.", "the master's own, if present"),
+        "page_url": ("URL", "Browsers' address of `tenants serve`. With --stage, the Fuel UI links to its status page."),
+            "URL",
+            "Address of `tenants serve` for browsers. With --stage, the Fuel UI links to its status page.",
+            None,
+        ),
+    },
+    "MCollective": {
+        "mco_config": ("FILE", "MCollective's client settings."),
+        "mco_timeout": ("SECONDS", "How long to wait for a node's reply."),
+        "mco_connect_limit": ("SECONDS", "How long one attempt to connect to a broker may take."),
+        "mco_attempts": ("N", "Number of attempts to connect to each broker."),
+    },
+}
+"""Each setting's help by heading: what the option takes (None for a switch), its text, what applies without a value."""
+
+
+@dataclass(frozen=True)
+class SettingOption:
+    """The option of a setting."""
+
+    name: str
+    heading: str
+    metavar: str | None
+    text: str
+    unset: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The option's name."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def default_text(self) -> str | None:
+        """The setting's default as the help shows it, None if there is nothing to show."""
+        default = getattr(Settings, self.name)
+        if default is None or default == () or default is False:
+            return self.unset
+        return f"{default:g}" if isinstance(default, float) else shown(default).replace(",", ", ")
+
+    def add_to(self, function: F) -> F:
+        """Return a function that becomes a command, with this option."""
+        text = f"{self.text}  [default: {self.default_text}]" if self.default_text else self.text
+        switch: dict[str, Any] = {"is_flag": True, "default": None} if self.metavar is None else {}
+        return _headed(self.heading, self.flag, metavar=self.metavar, help=text, **switch)(function)
+
+
+SETTINGS: Mapping[str, SettingOption] = {
+    name: SettingOption(name, heading, *texts) for heading, group in _TEXTS.items() for name, texts in group.items()
+}
+"""The option of each setting."""
 
 CONNECTION = (
     *("configdb", "configdb_database", "configdb_token_file", "configdb_ca", "configdb_insecure", "keep_versions"),
@@ -47,9 +137,9 @@ def with_session(*names: str) -> Callable[[F], F]:
 
         text = "Settings file (mode 0600).  [default: /etc/configdb-sync/settings.yaml]"
         decorated: Any = _headed(GENERAL, "--settings", "settings_file", metavar="FILE", help=text)(wrapped)
-        for setting in reversed([*SETTINGS.values()]):
-            if setting.name in names:
-                decorated = _setting_option(setting)(decorated)
+        for option in reversed([*SETTINGS.values()]):
+            if option.name in names:
+                decorated = option.add_to(decorated)
         return decorated  # type: ignore[no-any-return]
 
     return decorate
@@ -59,10 +149,11 @@ def _headed(heading: str, *names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, cls=HeadedOption, heading=heading, **attributes)
 
 
-def _setting_option(one: Setting) -> Callable[[F], F]:
-    text = f"{one.help}  [default: {one.default_text}]" if one.default_text else one.help
-    switch: dict[str, Any] = {"is_flag": True, "default": None} if one.metavar is None else {}
-    return _headed(one.group, one.flag, metavar=one.metavar, help=text, **switch)
+def shown(value: Any) -> str:
+    """Return a setting's value as text, in the form that its option takes."""
+    if isinstance(value, tuple):
+        return ",".join("=".join(one) if isinstance(one, tuple) else str(one) for one in value)
+    return str(value)
 
 
 def what_option(*names: str, **attributes: Any) -> Callable[[F], F]:

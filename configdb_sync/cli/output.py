@@ -24,7 +24,7 @@ import click
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.sync.listeners import Progress
+    from configdb_sync.sync.report import ProgressListener
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
@@ -88,7 +88,7 @@ class LineProgress:
             print(f"{self._done} of {self._total} nodes done", file=sys.stderr)
 
 
-def progress_for() -> AbstractContextManager[Progress]:
+def progress_for() -> AbstractContextManager[ProgressListener]:
     """Return the progress that fits standard error."""
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return BarProgress()

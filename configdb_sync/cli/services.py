@@ -20,7 +20,7 @@ from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.exits import Exit
 from configdb_sync.plugin import units
 from configdb_sync.plugin.units import ServiceError, Systemd, UnitGoal, UnitState, UnitStep
-from configdb_sync.settings import SERVICES, SETTINGS, Settings, read_settings
+from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _services() -> Iterator[_Service]:
         section = settings.services.get(name, {})
         command = serve if name == "configdb" else serve_tenants
         options = chosen(command, name, section)
-        used = {one.name: getattr(settings, one.name) for one in command.params if one.name in SETTINGS}
+        used = {one.name: getattr(settings, one.name) for one in command.params if one.name in READERS}
         told = {
             "settings": {str(key): str(value) for key, value in used.items()},
             "options": {key: str(value) for key, value in options.items()},
@@ -240,7 +240,7 @@ def chosen(
     Raises ``SettingsError`` for an unknown option or an invalid value.
     """
     context = context or click.Context(command)
-    known = {one.name: one for one in command.params if one.name not in {*SETTINGS, "settings_file", "help"}}
+    known = {one.name: one for one in command.params if one.name not in {*READERS, "settings_file", "help"}}
     found: dict[str, Any] = {}
     for name, value in section.items():
         if name == ENABLED or value is None:

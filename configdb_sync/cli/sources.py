@@ -23,9 +23,9 @@ from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.settings import Settings
-from configdb_sync.sync.carry_out import Executor
-from configdb_sync.sync.examine import Examiner
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.apply import Executor
+from configdb_sync.sync.node import Examiner
+from configdb_sync.sync.run_options import RunOptions
 
 MCOLLECTIVE = "mcollective"
 """The value of ``--from`` for the nodes themselves. A folder of that name is ``./mcollective``."""
@@ -93,7 +93,7 @@ def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeS
         raise SettingsError("Nailgun's address is not set", way_out="give --nailgun https://<master>:8443")
     # Late: few runs need it.
     from configdb_sync.nodes.nailgun import NailgunNodes
-    from configdb_sync.sync.nailgun_run import NailgunExaminer, NailgunExecutor
+    from configdb_sync.sync.nailgun_source import NailgunExaminer, NailgunExecutor
 
     nodes = NailgunNodes(nailgun, roster)
     nodes.identities()

@@ -234,15 +234,15 @@ def override(
 
 
 def _override_all(target: Target, path: KeyPath, content: Json, comment: str | None) -> None:
-    from configdb_sync.sync import orders
+    from configdb_sync.sync import standing_overrides
 
     session, environment = target.session, target.environment
     with session.client(comment=comment) as client:
-        outcome = orders.order_all(
+        outcome = standing_overrides.set_for_all_nodes(
             client,
             session.addresses(client, environment),
             session.seen(environment),
-            orders.Order(target.data_source, path, content),
+            standing_overrides.StandingOverride(target.data_source, path, content),
         )
     click.echo(f"{target.data_source}: {edits.shown_key(path)} is overridden for all nodes, also for future ones.")
     _say_nodes("Overridden in ConfigDB for", outcome.done)
@@ -273,12 +273,14 @@ def rm_override(target: Target, *, key: str | None, comment: str | None, whole: 
 
 
 def _end_all(target: Target, path: KeyPath, comment: str | None) -> None:
-    from configdb_sync.sync import orders
+    from configdb_sync.sync import standing_overrides
 
     session, environment = target.session, target.environment
     with session.client(comment=comment) as client:
         addresses = session.addresses(client, environment)
-        outcome = orders.end_order(client, addresses, session.seen(environment), target.data_source, path)
+        outcome = standing_overrides.end_for_all_nodes(
+            client, addresses, session.seen(environment), target.data_source, path
+        )
     click.echo(f"{target.data_source}: {edits.shown_key(path)} is no longer overridden for all nodes.")
     _say_nodes("Removed from", outcome.done)
     _say_nodes("Skipped, because their override was changed since:", outcome.kept)

@@ -1,4 +1,4 @@
-"""What a call over the bus gives for each node, and what else came."""
+"""The outcome of a call for each node, and the interface of whatever makes calls."""
 
 from __future__ import annotations
 
@@ -60,11 +60,28 @@ class ReplyCounts:
 
 
 class Rpc(Protocol):
-    """Asks nodes' agents; what users of the bus are written against, so that a test can put another in its place."""
+    """Asks nodes' agents. Users of the bus depend on this alone, so that a test can put another in its place."""
 
     @property
     def counts(self) -> ReplyCounts:
         """What came besides the outcomes."""
+
+    def call_each(
+        self,
+        agent: str,
+        action: str,
+        requests: Mapping[str, Mapping[str, Value]],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        """Ask nodes at once and yield exactly one outcome for each identity, as they come.
+
+        ``requests``: by identity the action's inputs, all that aren't optional. ``timeout``: seconds that each node
+        has from when it is asked. ``repeatable``: whether a node may be asked again after a lost connection, though it
+        may have heard. Raises ``BusError`` when the bus itself can't be used, ``MarshalError`` for data that can't be
+        sent.
+        """
 
     def call(
         self,
@@ -76,23 +93,9 @@ class Rpc(Protocol):
         timeout: float,
         repeatable: bool = True,
     ) -> Iterator[Outcome]:
-        """Ask nodes the same and yield exactly one outcome for each identity, as they come.
-
-        ``data``: the action's inputs, all that aren't optional. ``timeout``: seconds that each node has from when it
-        is asked. ``repeatable``: whether a node may be asked again after a lost connection, though it may have heard.
-        Raises ``BusError`` when the bus itself can't be used, ``MarshalError`` for data that can't be sent.
-        """
-
-    def call_each(
-        self,
-        agent: str,
-        action: str,
-        requests: Mapping[str, Mapping[str, Value]],
-        *,
-        timeout: float,
-        repeatable: bool = True,
-    ) -> Iterator[Outcome]:
-        """Ask each identity with inputs of its own, at once; else as ``call``."""
+        """Ask nodes the same; else as ``call_each``. An identity that is given twice is asked once."""
+        requests = dict.fromkeys(identities, data)
+        return self.call_each(agent, action, requests, timeout=timeout, repeatable=repeatable)
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """Return the identities of the nodes that answer, in order.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.exits import Exit
-from configdb_sync.settings import SETTINGS
+from configdb_sync.settings import READERS
 from tests.nailgun.conftest import make_small
 from tests.support.nailgun import at_work
 from tests.support.product import Product
@@ -42,7 +42,7 @@ def test_each_setting_is_shown_with_its_origin(
     monkeypatch.setenv("CONFIGDB_SYNC_PARALLEL", "7")
     result = product("doctor", "--unsafe-share", "0.25", "--settings", file, "--format", "json")
     found = {row["name"]: (row["value"], row["origin"]) for row in result.json["settings"]}
-    assert found.keys() == SETTINGS.keys()
+    assert found.keys() == READERS.keys()
     assert found["tenant"] == ("from-file", str(file))
     assert found["parallel"] == ("7", "CONFIGDB_SYNC_PARALLEL")
     assert found["unsafe_share"] == ("0.25", "--unsafe-share")

@@ -11,7 +11,7 @@ import yaml
 
 import configdb_sync
 from configdb_sync.plugin.fuel_settings import Master, layer
-from configdb_sync.settings import SETTINGS, read_settings
+from configdb_sync.settings import READERS, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG_TEXT = (ROOT / "environment_config.yaml").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def test_every_field_is_used_and_every_default_is_the_products() -> None:
     found = read_settings({}, {}, None, [layer("ui", section.attributes, section.metadata, "10.20.0.2")])
     plain = read_settings({}, {})
     chosen = {"configdb": "catalog", "nailgun": "https://10.20.0.2:8443"}
-    for name in SETTINGS:
+    for name in READERS:
         assert getattr(found, name) == chosen.get(name, getattr(plain, name)), name
     source = (ROOT / "configdb_sync/plugin/fuel_settings.py").read_text(encoding="utf-8")
     # What concerns the nodes alone is read there.
@@ -119,9 +119,9 @@ def test_what_the_ui_lets_through_the_settings_take() -> None:
     ):
         pattern = re.compile(FIELDS[name]["regex"]["source"])
         assert [bool(pattern.search(text)) for text in (*good, *bad)] == [True] * len(good) + [False] * len(bad), name
-        if name in SETTINGS:
+        if name in READERS:
             for text in good:
-                SETTINGS[name].read(text)
+                READERS[name](text)
 
 
 def test_the_nodes_tasks_are_off_by_default() -> None:
