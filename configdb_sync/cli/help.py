@@ -67,8 +67,8 @@ class CommandGroup(click.Group):
         """Return the command that the arguments name. Raises ``click.UsageError``."""
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
-            close = " or ".join(map(repr, difflib.get_close_matches(args[0], known)))
-            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {close}?' if close else ''}")
+            close = difflib.get_close_matches(args[0], known, n=1)
+            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {close[0]!r}?' if close else ''}")
         return super().resolve_command(ctx, args)
 
 
