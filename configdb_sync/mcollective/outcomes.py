@@ -9,13 +9,16 @@ from typing import Protocol, TypeAlias
 from configdb_sync.mcollective.marshal import Value
 
 UNREADABLE = -1
-"""Code of a failure whose reply carried the right hash and still couldn't be read."""
+"""Code of a reply with the right hash that couldn't be read."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The agent did what was asked (status code 0). ``data``: its outputs, texts as bytes. ``sent``: the node's own
-    time when it replied, in seconds since 1970; 0 if it didn't say."""
+    """The agent did what was asked (status code 0).
+
+    ``data``: its outputs, texts as bytes. ``sent``: the node's own time when it replied, in seconds since 1970; 0 if
+    the reply doesn't hold it.
+    """
 
     identity: str
     data: Mapping[str, Value] = field(repr=False)
@@ -24,7 +27,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """The agent said that it didn't (status codes 1 to 5, or ``UNREADABLE``). ``text``: the node's, fit for a line."""
+    """The agent reported an error (status codes 1 to 5, or ``UNREADABLE``). ``text``: the node's, fit for a line."""
 
     identity: str
     code: int
@@ -33,7 +36,7 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class Missing:
-    """No reply that counts came in time. ``hint``: what is known, and what may be the cause."""
+    """No valid reply came in time. ``hint``: what is known, and what may be the cause."""
 
     identity: str
     hint: str
@@ -44,7 +47,7 @@ Outcome: TypeAlias = Reply | ErrorReply | Missing
 
 @dataclass
 class ReplyCounts:
-    """What came besides the outcomes, since the beginning.
+    """Messages that were no outcomes, counted since the beginning.
 
     ``duplicates``: further replies of a node that had answered; ``strangers``: of nodes that weren't asked; ``late``:
     to an earlier request, or after the node was given up; ``unreadable``; ``forged``: with a wrong hash. ``lost``:
@@ -64,7 +67,7 @@ class Rpc(Protocol):
 
     @property
     def counts(self) -> ReplyCounts:
-        """What came besides the outcomes."""
+        """Messages that were no outcomes."""
 
     def call_each(
         self,
