@@ -204,10 +204,9 @@ def _run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None)
             options,
             listener,
             SystemClock(),
-            examiner=source.examiner,
-            executor=source.executor,
             owners=TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), there)),
-            statuses=None if source.roster is None else source.roster.statuses,
+            roster=source.roster,
+            source=source.source,
         )
 
 

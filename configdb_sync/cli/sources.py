@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from configdb_sync.cli.session import Session
@@ -23,8 +22,7 @@ from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.settings import Settings
-from configdb_sync.sync.apply import Executor
-from configdb_sync.sync.node import Examiner
+from configdb_sync.sync.node_work import UploadSource
 from configdb_sync.sync.run_options import RunOptions
 
 MCOLLECTIVE = "mcollective"
@@ -36,12 +34,11 @@ NAILGUN = "nailgun"
 
 @dataclass(frozen=True)
 class NodeSource:
-    """The nodes, what Nailgun knows about them (None without Nailgun), and what examines and changes them."""
+    """The nodes, what Nailgun knows about them, and where documents come from if not from the nodes' own files."""
 
     nodes: Nodes
     roster: Roster | None = None
-    examiner: Callable[..., Examiner] = Examiner
-    executor: Callable[..., Executor] = Executor
+    source: UploadSource | None = None
 
 
 @contextmanager
@@ -77,7 +74,7 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
         else:
             # One bus has the nodes of all environments: only Nailgun tells them apart before they are read.
             known = KnownNodes(nodes, roster, others=place != MCOLLECTIVE)
-            yield NodeSource(known, roster, partial(Examiner, roster=roster))
+            yield NodeSource(known, roster)
 
 
 def _expected(roster: Roster, asked: tuple[str, ...]) -> tuple[str, ...]:
@@ -93,11 +90,11 @@ def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeS
         raise SettingsError("Nailgun's address is not set", way_out="give --nailgun https://<master>:8443")
     # Late: few runs need it.
     from configdb_sync.nodes.nailgun import NailgunNodes
-    from configdb_sync.sync.nailgun_source import NailgunExaminer, NailgunExecutor
+    from configdb_sync.sync.nailgun_source import NailgunSource
 
     nodes = NailgunNodes(nailgun, roster)
     nodes.identities()
-    return NodeSource(nodes, roster, partial(NailgunExaminer, roster=roster, nodes=nodes), NailgunExecutor)
+    return NodeSource(nodes, roster, NailgunSource(nodes))
 
 
 def open_bus(settings: Settings) -> BusRpc:
@@ -118,7 +115,7 @@ def bus_settings(settings: Settings) -> BusSettings:
     for number, host in enumerate(found.hosts, 1):
         try:
             if host.tls is not None:
-                transport.context(host.tls)
+                transport.tls_context(host.tls)
         except OSError as error:
             raise SettingsError(
                 f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",
