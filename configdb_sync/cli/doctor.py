@@ -99,7 +99,7 @@ def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
 def _shown(name: str, value: Any) -> str:
     """Return a setting's value without any password in it."""
     from configdb_sync.configdb import urls
-    from configdb_sync.store.connections import parsed
+    from configdb_sync.store.engine import parsed
 
     if value is None or value == ():
         return "-"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,12 +116,12 @@ def runs(session: Session, *, environment: int | None, limit: int, form: str, ru
 
     Lists active and past runs, the newest first. RUN is the beginning of a run's ID, or `last`.
     """
-    from configdb_sync.store.runs import Alive, PastRuns
+    from configdb_sync.store.runs import PastRuns
     from configdb_sync.sync.render.json_values import run_json
     from configdb_sync.sync.render.text import run_lines, runs_lines
 
     with closing(session.records()) as database:
-        past = PastRuns(database, SystemClock(), Alive(socket.gethostname(), _exists))
+        past = PastRuns(database, SystemClock())
         if run is None:
             found = past.newest(environment, limit)
             if form == "json":
@@ -142,17 +140,6 @@ def runs(session: Session, *, environment: int | None, limit: int, form: str, ru
         click.echo("\n".join(report["markdown"]))
     else:
         show_lines(run_lines(one, nodes, report))
-
-
-def _exists(pid: int) -> bool:
-    """Tell whether a process exists."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @command("approve", example="configdb-sync approve 5f3a2c9d41e0")

@@ -23,7 +23,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.plugin.dashboard_link import settle_link
-from configdb_sync.store.runs import About, Alive
+from configdb_sync.store.runs import About
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.deployment import (
     DEFAULT_POLICY,
@@ -42,7 +42,6 @@ from configdb_sync.sync.render.forms import form_of, lines
 from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
 from configdb_sync.sync.run import Run, RunSession
 from configdb_sync.sync.run_options import RunOptions, Stage
-from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.task import TaskOwners
 
 _LOG = logging.getLogger(__name__)
@@ -204,7 +203,7 @@ def _run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None)
             options,
             listener,
             SystemClock(),
-            owners=TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), there)),
+            owners=TaskOwners(registry, SystemClock(), session.author),
             roster=source.roster,
             source=source.source,
         )

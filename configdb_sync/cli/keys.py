@@ -151,7 +151,7 @@ def _databases(session: Session) -> list[_EncryptedDatabase]:
     """Return the databases that exist: not every installation has a built-in ConfigDB."""
     from configdb_sync.configdb_server import schema as configdb_schema
     from configdb_sync.store import opening
-    from configdb_sync.store.connections import key_file_of, parsed
+    from configdb_sync.store.engine import key_file_of, parsed
 
     found = []
     for what, address, schema, opened in (

@@ -188,7 +188,7 @@ def _services() -> Iterator[_Service]:
 
 def _written(settings: Settings, session: Session, options: Mapping[str, Any]) -> Iterator[Path]:
     """Yield the folders that a service writes to."""
-    from configdb_sync.store.connections import parsed
+    from configdb_sync.store.engine import parsed
 
     yield session.state.folder
     for url in (settings.database, settings.configdb_database):

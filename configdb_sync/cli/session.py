@@ -27,9 +27,9 @@ from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.nodes.node_files import shown
 from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
 from configdb_sync.settings import Settings, SettingsLayer, read_settings
-from configdb_sync.state import State, locate, open_state
-from configdb_sync.store.connections import with_key_file
+from configdb_sync.state import StateFolder, locate, open_state
 from configdb_sync.store.database import Database
+from configdb_sync.store.engine import with_key_file
 from configdb_sync.store.keyring import Keyring
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.records import names_seen
@@ -55,7 +55,7 @@ class Session:
     run: str = field(default_factory=new_run_id)
 
     @functools.cached_property
-    def state(self) -> State:
+    def state(self) -> StateFolder:
         """The state folder, made if it does not exist."""
         return open_state(locate(self.settings.state, os.environ, root=os.geteuid() == 0))
 

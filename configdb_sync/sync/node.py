@@ -80,7 +80,7 @@ class Examiner:
 
     def _unchanged(self, read: NodeRead, files: str) -> tuple[NodeWork | None, RemoteNode | None]:
         """Return a node's work if its fingerprint says that there is none, and what was read of ConfigDB for that."""
-        run, body = self._run, self._run.records.quiet(read.identity)
+        run, body = self._run, self._run.records.fingerprint(read.identity)
         if body is None:
             return None, None
         found = decode(body)
