@@ -136,3 +136,39 @@ class UnexpectedAnswerError(ConfigDBError):
 
 class MissingError(ConfigDBError):
     """ConfigDB says 404: the environment, level or data source isn't there."""
+
+
+class RefusedError(ConfigDBError):
+    """The server refused the request itself (400, 405, 413, 415, 422 and other 4xx without a class of their own)."""
+
+
+class ConflictError(ConfigDBError):
+    """The server says 409: it exists already, another writer was there, or it isn't valid; only a GET can tell."""
+
+
+class PreconditionError(ConfigDBError):
+    """The document is no longer the one whose ETag was sent (412)."""
+
+
+class UnsupportedError(ConfigDBError):
+    """This kind of server can't do what was asked (PyPI's 0.1.0)."""
+
+
+class ConnectionLostError(UnavailableError):
+    """The connection broke or timed out; whether the request was carried out isn't known."""
+
+
+class ThrottledError(UnavailableError):
+    """The server keeps asking to come back later (429, or 503 with a wait beyond what is waited for)."""
+
+
+class TLSError(UnavailableError):
+    """The peer's certificate can't be verified; nothing was sent."""
+
+
+class NailgunAwayError(NailgunError):
+    """Nailgun can't be reached, its certificate can't be verified, or it keeps failing."""
+
+
+class NailgunAnswerError(NailgunError):
+    """An answer that isn't Nailgun's: another type, cut, too large, or one that leads elsewhere."""

@@ -15,7 +15,7 @@ from configdb_sync.errors import SettingsError
 if TYPE_CHECKING:
     from configdb_sync.backup.archive import Manifest
     from configdb_sync.backup.state_copy import Places
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -88,14 +88,14 @@ def dump(session: Session, *, environment: int, levels: tuple[str, ...], encrypt
     Without --encrypt they contain passwords in clear text.
     """
     from configdb_sync.cli.values import level_path
-    from configdb_sync.configdb import dump, dumpfiles
+    from configdb_sync.configdb import dump as dumps
 
     if encrypt and session.keyring is None:
         raise SettingsError("--encrypt needs a key file", way_out="`configdb-sync keys make` makes one; set key_file")
     with session.client() as client:
         places = [level_path(session, client, environment, (text,)) for text in levels]
-        source = dump.Source(client, environment, places)
-        writer = dumpfiles.Writer(folder, session.keyring if encrypt else None)
+        source = dumps.EnvironmentExport(client, environment, places)
+        writer = dumps.DumpWriter(folder, session.keyring if encrypt else None)
         count = 0
         for stored in source.documents():
             writer.document(stored)
@@ -115,11 +115,11 @@ def load(session: Session, *, environment: int | None, replace: bool, comment: s
 
     Writes the dump in FOLDER into ConfigDB, and makes the environment if it does not exist.
     """
-    from configdb_sync.configdb import dump, dumpfiles
+    from configdb_sync.configdb import dump as dumps
 
-    outline, documents = dumpfiles.read(folder, session.keyring)
+    outline, documents = dumps.read(folder, session.keyring)
     if environment is not None:
-        outline = dump.renumbered(outline, environment)
+        outline = dumps.renumbered(outline, environment)
     with session.client(comment=comment) as client:
-        done = dump.Target(client, outline).load(documents, replace=replace)
+        done = dumps.EnvironmentImport(client, outline).load(documents, replace=replace)
     click.echo(f"environment {outline.env}: {done.written} documents written, {done.same} unchanged.")

@@ -20,7 +20,7 @@ from configdb_sync.masking import is_secret_name
 from configdb_sync.settings import READERS
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.nodes.selfcheck import NodeCheck
 
 _PATIENCE = 5.0
@@ -86,7 +86,7 @@ def doctor(session: Session, *, environment: int | None, form: str) -> Exit:
 
 def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
     """Yield name, value fit to be shown, and origin of each setting and of keystoneauth's variables."""
-    from configdb_sync.configdb import urls
+    from configdb_sync.http import urls
 
     settings = session.settings
     for name in READERS:
@@ -98,7 +98,7 @@ def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
 
 def _shown(name: str, value: Any) -> str:
     """Return a setting's value without any password in it."""
-    from configdb_sync.configdb import urls
+    from configdb_sync.http import urls
     from configdb_sync.store.engine import parsed
 
     if value is None or value == ():
@@ -157,18 +157,17 @@ def _keystone(session: Session) -> str | None:
         # On a master the plugin always names Keystone, even if nothing in use needs it.
         return None
     # Late: keystoneauth takes longer to load than all the rest.
-    from configdb_sync.configdb import catalog, clouds, urls
-    from configdb_sync.configdb.model import Limits
+    from configdb_sync.http.transport import TransferLimits
+    from configdb_sync.keystone.login import read_login
     from configdb_sync.nailgun.connect import Trust, trust_in
 
     trust = Trust()
     if settings.nailgun is not None:
         trust = trust_in(settings.nailgun_ca).of_keystone(environ, settings.nailgun)
-    limits = Limits(connect=5.0, read=20.0, total=30.0)
-    catalog.tokens_of(environ, default_ca=trust.file, any_name=trust.any_name, limits=limits).token()
-    cloud = clouds.read(environ)
-    unverified = " (certificate not verified)" if cloud.insecure else ""
-    return f"{urls.shown(cloud.auth['auth_url'])} gives a token{unverified}"
+    limits = TransferLimits(connect=5.0, read=20.0, total=30.0)
+    login = read_login(environ, default_ca=trust.file, any_name=trust.any_name, limits=limits)
+    login.token()
+    return f"{login.where} gives a token{' (certificate not verified)' if login.cloud.insecure else ''}"
 
 
 def _configdb(session: Session, environment: int | None) -> str:

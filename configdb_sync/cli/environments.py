@@ -24,7 +24,7 @@ from configdb_sync.errors import EnvironmentMismatchError, ProductError, Setting
 from configdb_sync.exits import Exit
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.status_page.api import StatusApi
     from configdb_sync.sync.gc import Present
 

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import click
 
+from configdb_sync.cli.command_session import Session
 from configdb_sync.cli.options import node_names
 from configdb_sync.cli.output import progress_for, show_lines, write_private
-from configdb_sync.cli.session import Session
 from configdb_sync.cli.sources import node_source
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
@@ -53,7 +53,7 @@ LAST_WORDS = 1.0
 
 
 @dataclass(frozen=True)
-class Destination:
+class ResultWriter:
     """Where a result goes: to standard output in one of ``render.FORMS``, and to the file of ``--report``."""
 
     form: str
@@ -91,23 +91,23 @@ class Destination:
 _ANOTHER = "name another file with --report"
 
 
-def plan(session: Session, asked: Mapping[str, Any], destination: Destination, *, tell_drift: bool) -> Exit:
+def plan(session: Session, asked: Mapping[str, Any], writer: ResultWriter, *, tell_drift: bool) -> Exit:
     """Make a plan and show it. ``tell_drift``: changes to make have an exit code."""
-    destination.check()
+    writer.check()
     with _run(session, asked) as run:
         found = run.plan()
-    destination.write(found)
-    destination.show(found)
+    writer.write(found)
+    writer.show(found)
     return exit_of_plan(found, tell_drift=tell_drift)
 
 
-def sync(session: Session, asked: Mapping[str, Any], destination: Destination, deployment: Deployment | None) -> Exit:
+def sync(session: Session, asked: Mapping[str, Any], writer: ResultWriter, deployment: Deployment | None) -> Exit:
     """Carry out a run and report it, to the deployment that calls if there is one."""
     settings, clock = session.settings, SystemClock()
     stage = None if deployment is None else deployment.stage
     if deployment is not None:
         deployment.policy = frozenset(map(FailureKind, settings.failure_policy))
-    destination.check()
+    writer.check()
     deadline = Deadline(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
     stage_name = None if stage is None else stage.value
     progress = RunProgress(session.run, asked["environment"], clock, stage_name)
@@ -115,10 +115,10 @@ def sync(session: Session, asked: Mapping[str, Any], destination: Destination, d
     statuses: list[NodeStatuses] = [WithoutNailgun()]
 
     def tell(found: Report) -> Exit:
-        destination.write(found)
+        writer.write(found)
         if deployment is not None:
             return deployment.say(found, statuses[-1])
-        destination.show(found)
+        writer.show(found)
         return found.exit
 
     def give_up() -> Exit:

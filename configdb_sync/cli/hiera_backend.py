@@ -29,7 +29,7 @@ from configdb_sync.names import natural_key
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.nailgun.roster import Roster
     from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder
 

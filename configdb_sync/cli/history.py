@@ -10,14 +10,14 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
-from configdb_sync.cli.values import Target, report, target_options, warn_of_node
+from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
-    from configdb_sync.configdb.model import OverrideNote, Version
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.model import DocumentVersion, OverrideNote
 
 _kind_option = click.option(
     "--values", "kind", flag_value=VALUES, default=OVERRIDES, help="The values, not the overrides."
@@ -29,7 +29,7 @@ _format_option = format_option(*typed.FORMATS, short=True)
 @target_options
 @_kind_option
 @_format_option
-def history(target: Target, *, kind: str, form: str) -> None:
+def history(target: ValueTarget, *, kind: str, form: str) -> None:
     """List the versions of overrides or values.
 
     Shows who changed a data source at a level, when, in which run, and why.
@@ -54,7 +54,7 @@ def history(target: Target, *, kind: str, form: str) -> None:
 @_kind_option
 @click.option("--from", "old", type=int, metavar="VERSION", help="Older version.  [default: the one before --to]")
 @click.option("--to", "new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
-def diff(target: Target, *, kind: str, old: int | None, new: int | None) -> None:
+def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None) -> None:
     """Show the changes between two versions.
 
     Secrets are masked.
@@ -82,11 +82,9 @@ def diff(target: Target, *, kind: str, old: int | None, new: int | None) -> None
 @command("revert", example="configdb-sync revert --env 1 --level nodes=3 --data-source globals --to 2")
 @target_options
 @_kind_option
-@click.option(
-    "--to", "number", type=click.IntRange(0), metavar="VERSION", help="Version.  [default: the one before the newest]"
-)
+@click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @comment_option
-def revert(target: Target, *, kind: str, number: int | None, comment: str | None) -> None:
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
     """Go back to an older version.
 
     Writes the content of that version as a new version.
@@ -141,7 +139,9 @@ def _effects(note: OverrideNote) -> list[str]:
     return lines
 
 
-def _chosen(versions: Sequence[Version], number: int | None, place: Place, kind: str) -> Version:
+def _chosen(
+    versions: Sequence[DocumentVersion], number: int | None, place: DocumentAddress, kind: str
+) -> DocumentVersion:
     """Return the version of a number, or the newest. Raises ``SettingsError`` if there is none."""
     found = next((version for version in versions if number in {None, version.number}), None)
     if found is None:

@@ -15,7 +15,7 @@ from configdb_sync.cli.options import STATE, with_session
 from configdb_sync.errors import SettingsError, StateError
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.store.database import Database
     from configdb_sync.store.opening import TableSet
 

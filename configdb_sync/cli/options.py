@@ -118,7 +118,7 @@ def with_session(*names: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def wrapped(*args: Any, settings_file: str | None, **kwargs: Any) -> Any:
             # Late: help and a wrong option need none of what a session brings along.
-            from configdb_sync.cli.session import open_session
+            from configdb_sync.cli.command_session import open_session
 
             flags = {name: kwargs.pop(name) for name in names}
             return function(open_session(flags, settings_file, kwargs), *args, **kwargs)

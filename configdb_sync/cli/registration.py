@@ -14,7 +14,7 @@ from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
 
 _LONGEST = 4096
 
@@ -46,7 +46,13 @@ def keystone() -> None:
 @click.option("--role", default="admin", show_default=True, metavar="NAME", help="The user's role in the project.")
 @click.option("--domain", default="Default", show_default=True, metavar="NAME", help="Domain of user and project.")
 def register(
-    session: Session, *, region: str | None, interfaces: tuple[str, ...], password_file: Path | None, **given: Any
+    session: Session,
+    *,
+    url: str,
+    region: str | None,
+    interfaces: tuple[str, ...],
+    password_file: Path | None,
+    **given: Any,
 ) -> None:
     """Make the service, its endpoints and a user.
 
@@ -54,21 +60,23 @@ def register(
     Log in as an administrator of the cloud: OS_* variables, clouds.yaml, or login in the settings file.
     """
     # Late: keystoneauth takes longer to load than all the rest.
-    from configdb_sync.configdb import catalog, registering
-    from configdb_sync.configdb.identity import Identity
-    from configdb_sync.configdb.model import Limits
+    from configdb_sync.configdb.connect import CONFIGDB
+    from configdb_sync.http.transport import TransferLimits
+    from configdb_sync.keystone import registration
+    from configdb_sync.keystone.login import read_login
 
     if given["user"] is None and (password_file is not None or given["renew"]):
         raise SettingsError("a password is given without a user", way_out="give --user NAME")
-    login = catalog.login(session.environ, limits=Limits(connect=5.0, read=30.0, total=60.0))
-    wanted = registering.Wanted(
-        interfaces=tuple(dict.fromkeys(interfaces)) or registering.INTERFACES,
+    login = read_login(session.environ, limits=TransferLimits(connect=5.0, read=30.0, total=60.0))
+    wanted = registration.Registration(
+        CONFIGDB.base_url(url),
+        interfaces=tuple(dict.fromkeys(interfaces)) or registration.INTERFACES,
         region=region or login.cloud.region,
         password=None if password_file is None else _password(password_file),
         **given,
     )
     changed = 0
-    for step in registering.register(Identity(login), wanted):
+    for step in registration.register(login, wanted):
         changed += step.done is not None
         click.echo(f"{step.what}: {step.done or 'there already'}")
     click.echo(f"{changed} changed." if changed else "Nothing was changed.")

@@ -23,8 +23,8 @@ from configdb_sync.cli.options import (
 from configdb_sync.exits import Exit
 
 if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.execution import Deployment
-    from configdb_sync.cli.session import Session
 
 _SHARED = (
     env_option(),
@@ -79,7 +79,7 @@ def plan(session: Session, *, form: str, report: Path | None, exit_code: bool, *
     """
     from configdb_sync.cli import execution
 
-    return execution.plan(session, asked, execution.Destination(form, report), tell_drift=exit_code)
+    return execution.plan(session, asked, execution.ResultWriter(form, report), tell_drift=exit_code)
 
 
 @command("sync", example="configdb-sync sync --env 1 --from mcollective --node 3,7")
@@ -97,4 +97,4 @@ def sync(
     """
     from configdb_sync.cli import execution
 
-    return execution.sync(session, asked | {"allowed": force}, execution.Destination(form, report), deployment)
+    return execution.sync(session, asked | {"allowed": force}, execution.ResultWriter(form, report), deployment)

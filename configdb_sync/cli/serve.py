@@ -22,8 +22,8 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
 
 if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.options import F
-    from configdb_sync.cli.session import Session
     from configdb_sync.configdb_server.access import Access as ConfigDBAccess
     from configdb_sync.status_page.sessions import Sessions
     from configdb_sync.tenants.access import Access
@@ -113,11 +113,11 @@ def serve(
     `services.configdb` in the settings file sets what no option sets. With --auth keystone, the service logs in with
     the login of the settings to validate the callers' tokens.
     """
-    from configdb_sync.cli.session import sign_log_lines
-    from configdb_sync.configdb import clouds
+    from configdb_sync.cli.command_session import sign_log_lines
     from configdb_sync.configdb_server import service
     from configdb_sync.configdb_server.access import Guard, OpenAccess, TokenAccess, guard
     from configdb_sync.configdb_server.messages import Limits
+    from configdb_sync.keystone import clouds
 
     sign_log_lines(session.service_id)
     access: ConfigDBAccess | Guard = OpenAccess()
@@ -173,7 +173,7 @@ def serve_tenants(
     `services.tenants` in the settings file sets what no option sets. With --auth keystone, the service logs in with
     OS_* variables or `login` in the settings file to validate the callers' tokens.
     """
-    from configdb_sync.configdb.retry import RetryPolicy
+    from configdb_sync.http.session import RetryPolicy
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
     from configdb_sync.tenants.chain import Chain
@@ -328,14 +328,14 @@ class _Accesses:
 
 
 def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
-    from configdb_sync.configdb import clouds
+    from configdb_sync.keystone import clouds
     from configdb_sync.status_page.sessions import KeystoneSessions, log_in, revoke
 
     return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.configdb import clouds
+    from configdb_sync.keystone import clouds
     from configdb_sync.tenants.keystone import KeystoneAccess
 
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)

@@ -24,7 +24,7 @@ from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
 
 
 SYSTEMD = Systemd()
@@ -163,8 +163,8 @@ class _Service:
 
 def _services() -> Iterator[_Service]:
     """Yield the services with what the settings file says. Raises ``SettingsError``, ``StateError``."""
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.serve import serve, serve_tenants
-    from configdb_sync.cli.session import Session
 
     settings = read_settings({}, {})
     # The services do not see this shell's variables.

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from configdb_sync.cli.session import Session
+from configdb_sync.cli.command_session import Session
 from configdb_sync.errors import SettingsError
 from configdb_sync.mcollective import transport
 from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, read_config

@@ -18,7 +18,7 @@ from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import names
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.tenants.listing import Page
     from configdb_sync.tenants.outbox import Done, Outbox

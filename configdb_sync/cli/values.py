@@ -24,14 +24,14 @@ from configdb_sync.cli.options import (
     with_session,
 )
 from configdb_sync.configdb import edits, typed
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
 
 if TYPE_CHECKING:
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
 
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
@@ -40,7 +40,7 @@ _AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 
 @dataclass(frozen=True)
-class Target:
+class ValueTarget:
     """The data source and the level that a command works on, as its options name them."""
 
     session: Session
@@ -48,7 +48,7 @@ class Target:
     data_source: str
     levels: tuple[str, ...]
 
-    def place(self, client: ConfigDBClient) -> Place:
+    def place(self, client: ConfigDBClient) -> DocumentAddress:
         """Return the place in ConfigDB. Raises as ``changes.find`` and ``level_path``."""
         from configdb_sync.configdb import changes
 
@@ -74,7 +74,7 @@ class Target:
 
 
 def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name a place in ConfigDB; it gets a ``Target`` as its first argument."""
+    """Give a command the options that name a place in ConfigDB; it gets a ``ValueTarget`` as its first argument."""
 
     @with_session(*CONNECTION)
     @env_option(lowest=0)
@@ -92,7 +92,7 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         session: Session, *, environment: int, data_source: str, levels: tuple[str, ...], **options: Any
     ) -> Any:
-        return function(Target(session, environment, data_source, levels), **options)
+        return function(ValueTarget(session, environment, data_source, levels), **options)
 
     return wrapped
 
@@ -131,7 +131,7 @@ def _value_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level each key comes from.")
 @click.option("--values", "kind", flag_value=VALUES, help="Only the values of this level.")
 @click.option("--overrides", "kind", flag_value=OVERRIDES, help="Only the overrides of this level.")
-def get_value(target: Target, *, key: str | None, form: str, show_lookup: bool, kind: str | None) -> None:
+def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: bool, kind: str | None) -> None:
     """Print a data source, or one key of it.
 
     Prints what the nodes get: values and overrides merged.
@@ -165,7 +165,7 @@ def get_value(target: Target, *, key: str | None, form: str, show_lookup: bool, 
 @target_options
 @_key_option
 @_value_options
-def set_value(target: Target, *, key: str | None, comment: str | None, **given: Any) -> None:
+def set_value(target: ValueTarget, *, key: str | None, comment: str | None, **given: Any) -> None:
     """Write a value at a level of the hierarchy.
 
     Without --key, it writes the whole data source. For a single node use `override`: a run replaces a node's values.
@@ -185,7 +185,7 @@ def set_value(target: Target, *, key: str | None, comment: str | None, **given: 
 @_key_option
 @comment_option
 @click.option("--all-keys", "--yes", "whole", is_flag=True, help="Delete all values of this level.")
-def del_value(target: Target, *, key: str | None, comment: str | None, whole: bool) -> None:
+def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool) -> None:
     """Delete a value at a level of the hierarchy."""
     from configdb_sync.configdb import changes
 
@@ -205,7 +205,7 @@ def del_value(target: Target, *, key: str | None, comment: str | None, whole: bo
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
 @click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
 def override(
-    target: Target, *, key: str | None, comment: str | None, all_nodes: bool, copy_from: str | None, **given: Any
+    target: ValueTarget, *, key: str | None, comment: str | None, all_nodes: bool, copy_from: str | None, **given: Any
 ) -> None:
     """Override a key for a node or a group of nodes.
 
@@ -233,7 +233,7 @@ def override(
         click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
 
 
-def _override_all(target: Target, path: KeyPath, content: Json, comment: str | None) -> None:
+def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: str | None) -> None:
     from configdb_sync.sync import standing_overrides
 
     session, environment = target.session, target.environment
@@ -257,7 +257,7 @@ def _override_all(target: Target, path: KeyPath, content: Json, comment: str | N
 @comment_option
 @click.option("--all-keys", "--yes", "whole", is_flag=True, help="Remove all overrides of this level.")
 @click.option("--all-nodes", is_flag=True, help="End the effect of `override --all-nodes`.")
-def rm_override(target: Target, *, key: str | None, comment: str | None, whole: bool, all_nodes: bool) -> None:
+def rm_override(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool, all_nodes: bool) -> None:
     """Remove an override.
 
     The nodes get their own value back.
@@ -272,7 +272,7 @@ def rm_override(target: Target, *, key: str | None, comment: str | None, whole: 
         report(changes.free(client, target.place(client), path), "no longer overridden")
 
 
-def _end_all(target: Target, path: KeyPath, comment: str | None) -> None:
+def _end_all(target: ValueTarget, path: KeyPath, comment: str | None) -> None:
     from configdb_sync.sync import standing_overrides
 
     session, environment = target.session, target.environment
@@ -344,7 +344,7 @@ def _content(path: Path) -> str:
         raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
-def report(change: Change, verb: str) -> None:
+def report(change: DocumentChange, verb: str) -> None:
     """Print what a command changed, in one line without values."""
     place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
     leaves = [typed.shown_path(leaf) for leaf in change.leaves]
@@ -355,7 +355,7 @@ def report(change: Change, verb: str) -> None:
     click.echo(f"{place}: {verb}: {', '.join(leaves[:_SHOWN])}{more}. {_AT_NEXT_SYNC}")
 
 
-def warn_of_node(place: Place) -> None:
+def warn_of_node(place: DocumentAddress) -> None:
     """Warn that values at a node's level do not last (U18)."""
     if place.innermost:
         click.echo(

@@ -17,9 +17,9 @@ from sqlalchemy import Connection
 
 from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import DocumentAddress as Document
+from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
 from configdb_sync.masking import Masker
@@ -151,7 +151,7 @@ class VersionChanges:
     """One version of a document and what it changed; ``changes`` is None if the previous version is no longer stored.
     ``more``: number of changes left out."""
 
-    version: Version
+    version: DocumentVersion
     changes: tuple[LeafChange, ...] | None
     more: int = 0
 

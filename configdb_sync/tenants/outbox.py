@@ -15,8 +15,7 @@ from sqlalchemy import Connection
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import BusyError, ProductError
+from configdb_sync.errors import BusyError, ProductError, UnsupportedError
 from configdb_sync.store import schema
 from configdb_sync.store.lease import process_exists
 from configdb_sync.store.schema import now_of

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.cli import sources
-from configdb_sync.cli.session import Session
+from configdb_sync.cli.command_session import Session
 from configdb_sync.errors import BusError, EnvironmentMismatchError, NailgunError, ProductError
 from configdb_sync.mcollective.outcomes import Missing, Outcome, Reply, ReplyCounts
 from configdb_sync.nailgun.model import NailgunNode

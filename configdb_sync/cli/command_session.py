@@ -17,9 +17,10 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
-from configdb_sync.configdb.model import Limits, Writer
-from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import ProductError
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.transport import TransferLimits
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 MASTER = Master()
 """Where a Fuel Master's files are: on this machine, if it is one."""
 _LOG = logging.getLogger(__name__)
-_HASTE = Limits(connect=3.0, read=5.0, total=10.0)
+_HASTE = TransferLimits(connect=3.0, read=5.0, total=10.0)
 
 
 @dataclass(frozen=True)
@@ -157,19 +158,19 @@ class Session:
 
         ``policy``: how often to retry, if not as often as a run does.
         """
-        writer = Writer(run=self.run, author=self.author, comment=comment)
-        with closing(self.versions) as versions, self._connected(writer, policy) as client:
-            client.observe(recorder(versions, client.base, writer))
+        author = ChangeAuthor(run=self.run, author=self.author, comment=comment)
+        with closing(self.versions) as versions, self._connected(author, policy) as client:
+            client.observe(recorder(versions, client.base, author))
             yield client
 
-    def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:
+    def _connected(self, author: ChangeAuthor, policy: RetryPolicy | None) -> ConfigDBClient:
         settings = self.settings
         embedded = settings.configdb == EMBEDDED
         return connect(
             settings.configdb,
             database_url=self.configdb_database if embedded else None,
             token_file=None if embedded else settings.file("configdb_token_file"),
-            writer=writer,
+            author=author,
             workers=settings.parallel,
             ca_file=None if embedded else settings.authorities("configdb_ca"),
             insecure=settings.configdb_insecure,
