@@ -21,7 +21,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-@command("backup", example="configdb-sync backup /root/configdb-sync.backup")
+@command("backup", example="configdb-sync backup /var/backups/configdb-sync.tgz")
 @click.argument("file", type=_FILE)
 @with_session(*STATE)
 def backup(session: Session, *, file: Path) -> None:
@@ -37,7 +37,7 @@ def backup(session: Session, *, file: Path) -> None:
     _name_others(made, "in it", "pg_dump -Fc -f FILE")
 
 
-@command("restore", example="configdb-sync restore /root/configdb-sync.backup")
+@command("restore", example="configdb-sync restore /var/backups/configdb-sync.tgz")
 @click.option("--replace", is_flag=True, help="Replace a state that is not empty.")
 @click.argument("file", type=_FILE)
 @with_session(*STATE, "wait")
@@ -69,7 +69,7 @@ def _name_others(manifest: Manifest, what: str, tool: str) -> None:
         click.echo(f"Not {what}: {which} at {address}. Use the database's own tools: {tool}.")
 
 
-@command("dump", example="configdb-sync dump --env 1 /root/environment-1")
+@command("dump", example="configdb-sync dump --env 1 /var/backups/environment-1")
 @with_session(*CONNECTION)
 @env_option(lowest=0)
 @what_option(
@@ -104,7 +104,7 @@ def dump(session: Session, *, environment: int, levels: tuple[str, ...], encrypt
     click.echo(f"environment {environment}: {count} documents are in {folder}.")
 
 
-@command("load", example="configdb-sync load /root/environment-1 --replace")
+@command("load", example="configdb-sync load /var/backups/environment-1 --replace")
 @with_session(*CONNECTION)
 @env_option("Number of the environment, if not that of the dump.", lowest=0, required=False)
 @click.option("--replace", is_flag=True, help="Overwrite documents that exist and differ.")
