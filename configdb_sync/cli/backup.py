@@ -14,7 +14,7 @@ from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
     from configdb_sync.backup.archive import Manifest
-    from configdb_sync.backup.state_copy import Places
+    from configdb_sync.backup.state_copy import StateFiles
     from configdb_sync.cli.command_session import Session
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -55,10 +55,10 @@ def restore(session: Session, *, file: Path, replace: bool) -> None:
     _name_others(found, "restored", "pg_restore -d NAME FILE")
 
 
-def _places(session: Session) -> Places:
-    from configdb_sync.backup.state_copy import places_of
+def _places(session: Session) -> StateFiles:
+    from configdb_sync.backup.state_copy import state_files
 
-    return places_of(session.state, session.database, session.configdb_database, session.settings.key_file)
+    return state_files(session.state, session.database, session.configdb_database, session.settings.key_file)
 
 
 def _name_others(manifest: Manifest, what: str, tool: str) -> None:
