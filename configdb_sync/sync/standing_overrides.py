@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from configdb_sync.addresses import Addresses, Seen
 from configdb_sync.addresses import from_records as noted_levels
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import OVERRIDES, DocumentAddress
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Document, Json, same
 from configdb_sync.names import RECORDS
@@ -166,7 +166,7 @@ def _change_orders(
 
 def _overrides(
     client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, outcome: NodesOutcome
-) -> Iterator[tuple[str, Place, Document]]:
+) -> Iterator[tuple[str, DocumentAddress, Document]]:
     """Yield the nodes that ConfigDB knows, with their place and overrides; nodes of unknown place go to ``outcome``."""
     environment = addresses.environment
     root = changes.find(client, environment, (), data_source)
@@ -179,5 +179,5 @@ def _overrides(
         if value not in paths:
             outcome.untold.append(value)
             continue
-        place = Place(environment, paths[value], data_source, root.definition, innermost=True)
+        place = DocumentAddress(environment, paths[value], data_source, root.definition, innermost=True)
         yield value, place, changes.read(client, place, OVERRIDES)
