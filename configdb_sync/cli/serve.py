@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,6 +11,7 @@ import click
 from configdb_sync.cli.options import Session, service_id, settings_options, sign_log_lines
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
+from configdb_sync.clock import SystemClock
 
 
 @click.group()
@@ -36,6 +39,14 @@ def configdb() -> None:
     "--write-role", default="admin", show_default=True, help="With keystone: the role that may read and write."
 )
 @click.option("--read-role", help="With keystone: a role that may read alone. Default: none.")
+@click.option(
+    "--refused-rate",
+    type=click.FloatRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Bad tokens a second from one address; 0: no limit.",
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
@@ -60,6 +71,7 @@ def serve(
     token_file: Path | None,
     write_role: str,
     read_role: str | None,
+    refused_rate: float,
     tls_cert: Path | None,
     tls_key: Path | None,
     behind_proxy: bool,
@@ -75,26 +87,29 @@ def serve(
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds
-    from configdb_sync.configdb_server import service
-    from configdb_sync.configdb_server.access import Access, Guard, OpenAccess, TokenAccess, guard
-    from configdb_sync.configdb_server.messages import Limits
+    from configdb_sync.configdb_server import app
+    from configdb_sync.configdb_server.messages import ServerLimits
+    from configdb_sync.web.access import Access, KeystoneAccess, OpenAccess, TokenAccess, limited
+    from configdb_sync.web.service import Transport, read_listen
 
     sign_log_lines(service_id(session.run))
-    access: Access | Guard = OpenAccess()
+    roles = None
+    make: Callable[[], Access] = OpenAccess
     if auth == "keystone":
-        access = guard(clouds.read(session.environ), write_role, read_role)
+        cloud, roles = clouds.read(session.environ), app.KeystoneRoles(write_role, read_role)
+        make = functools.partial(KeystoneAccess, cloud, None, SystemClock(), name="configdb-sync-configdb")
     elif auth == "token":
-        access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
-    told = service.Service(
-        listen=service.read_listen(listen),
-        access=access,
+        token = session.state.token() if token_file is None else read_token(token_file)
+        make = functools.partial(TokenAccess, token, realm="configdb")
+    unguarded = auth == "none"
+    settings = app.ServerSettings(
+        listen=read_listen(listen),
+        transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
+        access=make if unguarded else lambda: limited(make(), SystemClock(), refused_rate, workers=workers),
         database_url=session.configdb_database,
-        certificate=tls_cert,
-        key=tls_key,
-        behind_proxy=behind_proxy,
-        workers=workers,
-        threads=threads,
-        limits=Limits(body=body_limit * 1024 * 1024, versions=versions),
+        roles=roles,
+        unguarded=unguarded,
+        limits=ServerLimits(body=body_limit * 1024 * 1024, versions=versions),
     )
 
     def announce(url: str) -> None:
@@ -102,4 +117,4 @@ def serve(
         if auth == "token":
             click.echo(f"its token is in {token_file or session.state.token_file}")
 
-    service.serve(told, announce)
+    app.serve(settings, announce)

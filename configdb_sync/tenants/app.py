@@ -21,7 +21,7 @@ from configdb_sync.tenants.requests import Caller, Request, address_of, drain, t
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.tenants.views import moment
 from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.service import CURRENT, Asked
+from configdb_sync.web.service import CURRENT, LoggedRequest
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -147,7 +147,7 @@ class Application:
         identity, method = self._new_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
-        current = CURRENT.set(Asked(identity))
+        current = CURRENT.set(LoggedRequest(identity))
         try:
             if self._behind_proxy:
                 environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
