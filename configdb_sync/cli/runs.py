@@ -33,7 +33,7 @@ from configdb_sync.sync.run import Run
 from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.tally import Tally
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.outbox import there
+from configdb_sync.tenants.outbox_worker import there
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.task import TaskOwners
 

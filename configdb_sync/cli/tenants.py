@@ -26,9 +26,9 @@ from configdb_sync.tenants.access import (
     TenantTokenAccess,
     TokenAccess,
 )
-from configdb_sync.tenants.drivers import DEFAULT
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.status_drivers import DEFAULT
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
 """A request waits for its answer: what can't be asked now is asked again later."""
@@ -173,12 +173,12 @@ def serve(
     from configdb_sync.serving import Transport, read_listen
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.chain import Chain
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
-    from configdb_sync.tenants.drivers import Surroundings, load
-    from configdb_sync.tenants.following import Connected
     from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
+    from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.status_chain import Chain
+    from configdb_sync.tenants.status_drivers import Surroundings, load
 
     own = service_id(session.run)
     formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)

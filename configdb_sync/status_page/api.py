@@ -18,17 +18,14 @@ from configdb_sync.status_page import queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
 from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels
-from configdb_sync.tenants import etags
-from configdb_sync.tenants import views as registry_views
+from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.answers import Answer, json_answer
+from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, unchanged
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.document_calls import levels_of
-from configdb_sync.tenants.pages import limit_of, number_of, unchanged
 from configdb_sync.tenants.paths import Kind, Place
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Request
-from configdb_sync.tenants.resource_calls import located
-from configdb_sync.tenants.rows import Resource
+from configdb_sync.tenants.rows import Resource, of_body
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
@@ -236,7 +233,7 @@ class StatusApi:
 
 def _answer(request: Request, seen: StatusView) -> Answer:
     answer = json_answer(seen.view, 200 if seen.fresh else 203)
-    etag = etags.of_body(answer.body)
+    etag = of_body(answer.body)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
     same = unchanged(request, etag, headers)
     if same is not None:

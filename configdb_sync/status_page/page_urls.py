@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from configdb_sync.tenants import names
+from configdb_sync.tenants import paths
 from configdb_sync.tenants.paths import Kind, Place, Route, route
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.targets import encoded
@@ -32,7 +32,7 @@ def page_route(segments: Sequence[str]) -> Route:
         case [name] if name in {SIGN_IN, SIGN_OUT}:
             return Route(Kind.DOCUMENT, document=name)
         case ["tenants", tenant]:
-            return environments_page(names.tenant_id(tenant))
+            return environments_page(paths.tenant_id(tenant))
         case ["tenants", tenant, "environments", number, *rest]:
             shown = route(("v1.0", tenant, "environments", number, *(rest or ["matrix"])))
         case ["environments", number, *rest]:

@@ -23,8 +23,8 @@ from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, fra
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
-from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.paths import Kind, Place, Route
+from configdb_sync.tenants.queries import Live, Moved
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 from configdb_sync.tenants.targets import Target, encoded

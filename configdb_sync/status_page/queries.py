@@ -34,10 +34,9 @@ from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.orders import addresses_of
-from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.outbox import there
-from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.outbox_worker import there
+from configdb_sync.tenants.queries import Page
+from configdb_sync.tenants.rows import Counts, Holding, Resource, Status, holding_of, resource_of
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))

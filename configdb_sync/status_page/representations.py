@@ -16,10 +16,10 @@ from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, So
 from configdb_sync.store.runs import PastNode, PastRun
 from configdb_sync.store.states import NodeRow, State
 from configdb_sync.sync.layers import Leaf, leaf_json
-from configdb_sync.tenants import views
-from configdb_sync.tenants.listing import Page
+from configdb_sync.tenants import representations
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.queries import Page
+from configdb_sync.tenants.rows import Status
 from configdb_sync.tenants.targets import encoded
 
 
@@ -233,7 +233,7 @@ def history_view(
 
 @lru_cache(maxsize=1024)
 def _moment(time: datetime | None) -> str | None:
-    return None if time is None else views.moment(int(time.timestamp() * 1_000_000))
+    return None if time is None else representations.moment(int(time.timestamp() * 1_000_000))
 
 
 def _next(base: str, marker: str | None, limit: int | None, query: Mapping[str, str] | None = None) -> str | None:

@@ -20,7 +20,7 @@ from configdb_sync.clock import new_request_id
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import AccessError, ProductError, SettingsError
-from configdb_sync.tenants import names
+from configdb_sync.tenants import paths
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
@@ -140,7 +140,7 @@ class TokenSessions:
         if not self.tenants:
             return None
         try:
-            return names.tenant_id(form.get("tenant", ""))
+            return paths.tenant_id(form.get("tenant", ""))
         except TenantRefusal as refusal:
             raise no_session(refusal.what) from None
 
@@ -157,7 +157,7 @@ def _packed(text: str) -> str:
 def _unpacked(text: str) -> str | None:
     try:
         found = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return names.tenant_id(found.decode("utf-8"))
+        return paths.tenant_id(found.decode("utf-8"))
     except (ValueError, binascii.Error, TenantRefusal):
         return None
 
@@ -240,7 +240,7 @@ class KeystoneSessions:
         if not self.tenants:
             return None
         try:
-            return Place(names.tenant_id(form.get("tenant", "")))
+            return Place(paths.tenant_id(form.get("tenant", "")))
         except TenantRefusal as refusal:
             raise no_session(refusal.what) from None
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.policies import METRICS_ROLE
+from configdb_sync.tenants.policy import METRICS_ROLE
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 

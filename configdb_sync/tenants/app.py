@@ -9,26 +9,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
-from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
+from configdb_sync.tenants import calls, openapi
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context, Pages
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.log_lines import CURRENT, Asked
 from configdb_sync.tenants.paths import Kind, Route, route
-from configdb_sync.tenants.policies import OPERATOR, rule_of
-from configdb_sync.tenants.policy import Policy
+from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.representations import moment
 from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
-from configdb_sync.tenants.views import moment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
 log = logging.getLogger(__name__)
-usage = logging.getLogger("configdb_sync.tenants.usage")
+usage = logging.getLogger("configdb_sync.tenants.metrics")
 
 Handler = Callable[[Context, Request], Answer]
 
@@ -48,25 +47,25 @@ def _status(context: Context, request: Request) -> Answer:
 
 def _show_data_source(context: Context, request: Request) -> Answer:
     """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
-    return (_status if "show=" in (request.query or "") else resource_calls.show_place)(context, request)
+    return (_status if "show=" in (request.query or "") else calls.show_place)(context, request)
 
 
 _TENANT: dict[str, Handler] = {
-    "GET": tenant_calls.show_tenant,
-    "PUT": tenant_calls.put_tenant,
-    "DELETE": tenant_calls.delete_tenant,
+    "GET": calls.show_tenant,
+    "PUT": calls.put_tenant,
+    "DELETE": calls.delete_tenant,
 }
 
-_ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
+_ENVIRONMENT: dict[str, Handler] = {"GET": calls.show_place}
 
 _TABLE: dict[Kind, dict[str, Handler]] = {
-    Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": _show_data_source, "PUT": document_calls.put_overrides},
-    Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
-    Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
-    Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
-    Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
-    Kind.AUDIT: {"GET": resource_calls.show_audit},
+    Kind.TENANTS: {"GET": calls.list_tenants},
+    Kind.PLACE: {"GET": _show_data_source, "PUT": calls.put_overrides},
+    Kind.MOVE: {"GET": calls.show_move, "POST": calls.move},
+    Kind.RECOVER: {"POST": calls.recover_tenant},
+    Kind.ENVIRONMENTS: {"GET": _of_tenant(calls.list_environments)},
+    Kind.RESOURCES: {"GET": _of_tenant(calls.list_resources)},
+    Kind.AUDIT: {"GET": calls.show_audit},
     Kind.ALL_ENVIRONMENTS: {"GET": _status},
     Kind.MATRIX: {"GET": _status},
     Kind.RUNS: {"GET": _status},
@@ -80,11 +79,11 @@ _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
 _NOBODY = Caller("nobody", admin=False)
 
 _DOCUMENTS: dict[str, dict[str, Handler]] = {
-    "audit": {"GET": resource_calls.show_audit},
-    "healthz": {"GET": documents.show_health},
-    "metrics": {"GET": documents.show_metrics},
-    "openapi.json": {"GET": documents.show_openapi},
-    "application.wadl": {"GET": documents.show_wadl},
+    "audit": {"GET": calls.show_audit},
+    "healthz": {"GET": openapi.show_health},
+    "metrics": {"GET": openapi.show_metrics},
+    "openapi.json": {"GET": openapi.show_openapi},
+    "application.wadl": {"GET": openapi.show_wadl},
 }
 
 
@@ -107,8 +106,8 @@ def public_methods_of(asked: Route) -> dict[str, Handler]:
     own = asked.kind in _PUBLIC and asked.place is not None
     if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
-    if asked.document in documents.PUBLIC_DOCUMENTS:
-        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
+    if asked.document in openapi.PUBLIC_DOCUMENTS:
+        return {"GET": openapi.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 

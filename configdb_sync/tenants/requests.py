@@ -10,9 +10,9 @@ from typing import Any
 
 from configdb_sync.clock import Clock
 from configdb_sync.entity_tags import Tags, read_tags
-from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.paths import Kind, Place, Route
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.tenants.registry import Conditions
 from configdb_sync.tenants.targets import KEYS, Target, parameters, read_target
 
 Environ = Mapping[str, Any]

@@ -1,20 +1,130 @@
-"""Rows of the registry as values, how they are read, and how they are locked: tenants first, by number."""
+"""Status (S1-S3): what it can be, how that of a whole follows from its parts, how much may be said. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from configdb_sync.entity_tags import Tags
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.tenants import etags
 from configdb_sync.tenants.refusals import refuse, shown
-from configdb_sync.tenants.status import Counts, Status
+
+LONGEST_DETAILS = 4096
+_CUT = " ... (cut)"
+
+
+class Status(Enum):
+    """How a resource does; values as they are stored (S5). None stands for a backend that doesn't say."""
+
+    ACTIVE = "active"
+    BUILD = "build"
+    ERROR = "error"
+
+    @property
+    def shown(self) -> str:
+        """The word of the API."""
+        return self.name
+
+
+def read_status(text: str) -> Status:
+    """Return the status that the API's word stands for. Raises ``ValueError``."""
+    try:
+        return Status[text]
+    except KeyError:
+        raise ValueError(f"{text[:40]!r} is no status; there are {', '.join(Status.__members__)}") from None
+
+
+def cut(details: str | None) -> str | None:
+    """Return details of at most 4096 characters; what was longer says that it was cut (S3). NUL is shown as U+FFFD."""
+    if not details:
+        return None
+    details = details.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    return details if len(details) <= LONGEST_DETAILS else details[: LONGEST_DETAILS - len(_CUT)] + _CUT
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many data sources there are, and how many of them have which status."""
+
+    size: int = 0
+    active: int = 0
+    build: int = 0
+    error: int = 0
+
+    @property
+    def status(self) -> Status | None:
+        """The status of the whole: ERROR if any is, else BUILD, else ACTIVE, else None (S1)."""
+        if self.error:
+            return Status.ERROR
+        if self.build:
+            return Status.BUILD
+        return Status.ACTIVE if self.active else None
+
+    @property
+    def details(self) -> str | None:
+        """How many of the parts give the whole its status."""
+        told = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
+        status = self.status
+        return None if status is None else f"{told[status]} of {self.size} data sources: {status.shown}"
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.size + other.size, self.active + other.active, self.build + other.build, self.error + other.error
+        )
+
+    def __neg__(self) -> Counts:
+        return Counts(-self.size, -self.active, -self.build, -self.error)
+
+
+def counted(status: Status | None) -> Counts:
+    """Return the counts of one data source."""
+    return Counts(
+        1,
+        active=int(status is Status.ACTIVE),
+        build=int(status is Status.BUILD),
+        error=int(status is Status.ERROR),
+    )
+
+
+_LENGTH = 40
+
+
+def of_parts(*parts: object) -> str:
+    """Return the tag of what these parts (texts and numbers) tell apart."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def of_body(body: bytes) -> str:
+    """Return the tag of an answer by its bytes."""
+    return hashlib.sha256(body).hexdigest()[:_LENGTH]
+
+
+def matches(condition: Tags | None, *current: str) -> bool:
+    """Tell whether If-Match lets a change of what has one of these tags through; none: it isn't there."""
+    if condition is None:
+        return True
+    if condition.any:
+        return bool(current)
+    return bool(condition.strong.intersection(current))
+
+
+def none_matches(condition: Tags | None, *current: str) -> bool:
+    """Tell whether If-None-Match lets a request through."""
+    if condition is None:
+        return True
+    if condition.any:
+        return not current
+    return not (condition.strong | condition.weak).intersection(current)
+
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 
@@ -70,7 +180,7 @@ class Tenant(State):
     @property
     def etag(self) -> str:
         """The tag of its representation."""
-        return etags.of_parts("tenant", self.id, self.created, self.version)
+        return of_parts("tenant", self.id, self.created, self.version)
 
     @property
     def project(self) -> str:
@@ -94,7 +204,7 @@ class Holding(State):
 
     def etag(self, tenant: str) -> str:
         """Return the tag of its representation."""
-        return etags.of_parts("environment", tenant, self.number, self.created, self.version)
+        return of_parts("environment", tenant, self.number, self.created, self.version)
 
 
 @dataclass(frozen=True)
@@ -110,7 +220,7 @@ class Resource(State):
 
     def etag(self, tenant: str) -> str:
         """Return the tag of its representation."""
-        return etags.of_parts("data source", tenant, self.number, self.created, self.version)
+        return of_parts("data source", tenant, self.number, self.created, self.version)
 
 
 def _status(stored: str | None) -> Status | None:
@@ -216,3 +326,50 @@ def find_resource(connection: Connection, environment: int, name: str) -> Resour
 _RESOURCE = sa.select(RESOURCES).where(
     RESOURCES.c.environment == sa.bindparam("environment"), RESOURCES.c.name == sa.bindparam("name")
 )
+
+
+def count(work: Work, whole: Tenant | Holding, change: Counts, *, shown: bool = True, **more: object) -> None:
+    """Add to the counters of a locked tenant, or of a holding of one; ``more`` are other columns.
+
+    ``shown``: something changes that a move action holds. The row must be as it is stored.
+    """
+    table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
+    counts = whole.counts + change
+    values: dict[str, object] = {
+        "size": counts.size,
+        "active": counts.active,
+        "build": counts.build,
+        "error": counts.error,
+        "status": None if counts.status is None else counts.status.value,
+        "status_details": counts.details,
+        "version": table.c.version + 1,
+        "tag": table.c.tag + int(shown),
+        "updated": work.time,
+        **more,
+    }
+    work.connection.execute(sa.update(table).where(table.c.number == whole.number).values(values))
+
+
+def note(work: Work, tenant: str, path: str, action: str, **details: Any) -> None:
+    """Add an entry; ``path`` is that below the tenant, ``details`` what can be shown of the change."""
+    work.connection.execute(
+        sa.insert(schema.AUDIT).values(
+            time=work.time,
+            tenant=tenant,
+            path=path,
+            action=action,
+            actor=work.change.actor,
+            origin=work.change.origin,
+            request=work.change.request,
+            details=json.dumps(details, sort_keys=True),
+        )
+    )
+
+
+def post(work: Work, kind: str, environment: int, body: Any = None) -> None:
+    """Note work on an environment in ConfigDB that is to follow this transaction."""
+    work.connection.execute(
+        sa.insert(schema.OUTBOX).values(
+            kind=kind, environment=environment, body=json.dumps(body), noted=work.time, tries=0
+        )
+    )

@@ -24,13 +24,13 @@ from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
 from configdb_sync.tenants.context import Context, Limits, NoPull, Pages, Pull, StatusCalls
-from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.outbox_worker import Connected, Following
 from configdb_sync.tenants.policy import Policy
-from configdb_sync.tenants.probing import probe
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.selfcheck import probe
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -13,8 +13,7 @@ from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.rows import Change, Status
 
 SOURCES = (
     *("astute", "globals", "nodes", "override/common", "override/configuration/cluster"),

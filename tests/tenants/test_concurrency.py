@@ -11,14 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from configdb_sync.entity_tags import Tags
-from configdb_sync.tenants.lifecycle import Conditions
-from configdb_sync.tenants.locating import Live
-from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.queries import Live
 from configdb_sync.tenants.refusals import TenantRefusal
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.registry import Conditions, Registry
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import Change, Counts, Status
 
 TIMES = itertools.count(1)
 NAMES = [f"s{number}" for number in range(10)]

@@ -14,8 +14,7 @@ import pytest
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.rows import Change, Status
 from configdb_sync.tenants.targets import encoded
 from tests.peers import proxies
 from tests.tenants.support import ME, Api, public_port, serving

@@ -11,15 +11,14 @@ import pytest
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.rows import Change, Status
 from tests.tenants.support import Api, serving
 
 CODE = """
 from pathlib import Path
 
-from configdb_sync.tenants.drivers import StatusDriver
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.status_drivers import StatusDriver
+from configdb_sync.tenants.rows import Status
 
 HERE = Path(__file__).parent
 

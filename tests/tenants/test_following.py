@@ -20,9 +20,9 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
-from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.queries import Live
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from configdb_sync.tenants.following import LATE_FOR, Lateness
-from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.outbox_worker import LATE_FOR, Lateness
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import Change
 from tests.support.clocks import ManualClock
 

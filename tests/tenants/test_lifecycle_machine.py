@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from configdb_sync.store.database import Database
-from configdb_sync.tenants.locating import Live, Moved
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.move_action import MoveAction
+from configdb_sync.tenants.moves import MoveAction
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.queries import Live, Moved
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change, Tenant
-from configdb_sync.tenants.status import Counts, Status, counted
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import Change, Counts, Status, Tenant, counted
 from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving
 

@@ -13,14 +13,13 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.tenants import drivers
-from configdb_sync.tenants.chain import Chain
-from configdb_sync.tenants.drivers import StatusContext, Surroundings, load
+from configdb_sync.tenants import status_drivers
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.rows import Change, Status
+from configdb_sync.tenants.status_chain import Chain
+from configdb_sync.tenants.status_drivers import StatusContext, Surroundings, load
 from tests.support.clocks import ManualClock
 from tests.tenants.support import serving
 
@@ -58,7 +57,7 @@ class Leaving(Plain):
 
 class Behind(Plain):
     def get_data_source_status(self, context):
-        from configdb_sync.tenants.status import Status
+        from configdb_sync.tenants.rows import Status
 
         return context.told(Status.BUILD, "said by the one behind")
 """
@@ -275,8 +274,8 @@ def test_one_that_cannot_be_used_stops_the_start(
         def load(self) -> object:
             return make
 
-    monkeypatch.setattr(drivers, "entry_points", lambda group: [Entry()])
-    monkeypatch.setattr(drivers, "_LOAD_SECONDS", 0.2)
+    monkeypatch.setattr(status_drivers, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(status_drivers, "_LOAD_SECONDS", 0.2)
     around = Surroundings(registry.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingsError, match=f"'odd' can't be loaded: .*{how}"):
         load(["odd"], around)

@@ -14,14 +14,13 @@ import sqlalchemy as sa
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
 from configdb_sync.store import schema
-from configdb_sync.tenants.chain import Chain
-from configdb_sync.tenants.drivers import StatusContext, StatusDriver, Surroundings, load
-from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.queries import Live
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change, Resource
-from configdb_sync.tenants.status import Counts, Status, cut
+from configdb_sync.tenants.rows import Change, Counts, Resource, Status, cut
+from configdb_sync.tenants.status_chain import Chain
+from configdb_sync.tenants.status_drivers import StatusContext, StatusDriver, Surroundings, load
 from tests.support.clocks import ManualClock
 from tests.tenants.fixtures import emptied
 

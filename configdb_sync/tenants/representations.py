@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from wsgiref.handlers import format_date_time
 
-from configdb_sync.tenants.answers import Headers
-from configdb_sync.tenants.listing import Entry, Page
+from configdb_sync.tenants.answers import Headers, as_json
 from configdb_sync.tenants.paths import VERSION, Place
-from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
+from configdb_sync.tenants.queries import Entry, Page, Values, metadata_of, tenant_and_environments
+from configdb_sync.tenants.refusals import refuse, shown
+from configdb_sync.tenants.rows import Holding, Resource, State, Tenant, there
 from configdb_sync.tenants.targets import encoded
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
@@ -159,3 +162,91 @@ def state_headers(tenant: str, state: State, etag: str, count: int | None = None
 def chosen(view: Mapping[str, Any], fields: frozenset[str] | None) -> Mapping[str, Any]:
     """Return the fields asked for; all without a word."""
     return view if fields is None else {name: value for name, value in view.items() if name in fields}
+
+
+LONGEST_KEY = 255
+LONGEST_VALUE = 1024
+MOST = 64
+
+IGNORED = frozenset(
+    {"created_at", "updated_at", "resources", "resources_next", "resource_count", "links", "updatable", "project_id"}
+)
+"""Fields of a representation that a PUT may hold and that change nothing."""
+
+_KNOWN = IGNORED | {"id", "metadata", "status", "status_details"}
+
+
+@dataclass(frozen=True)
+class TenantBody:
+    """What a PUT says: the metadata, and the status fields that it repeats."""
+
+    metadata: dict[str, str]
+    told: dict[str, Any]
+
+
+def read_body(body: Any, tenant: str) -> TenantBody:
+    """Return what the JSON body of a PUT says. Raises ``TenantRefusal`` 400 that names the field."""
+    fields = body.get("tenant", body) if isinstance(body, dict) else body
+    if not isinstance(fields, dict) or (fields is not body and len(body) != 1):
+        raise refuse(400, "the body must be an object: a tenant's representation")
+    unknown = sorted(str(name) for name in fields if name not in _KNOWN)
+    if unknown:
+        raise refuse(400, f"a tenant has no field {shown(unknown[0])}")
+    if "id" in fields and fields["id"] != tenant:
+        raise refuse(400, f"the body's id is not that of the URL: {shown(fields['id'])}")
+    told = {name: fields[name] for name in ("status", "status_details") if name in fields}
+    return TenantBody(_metadata(fields.get("metadata", {})), told)
+
+
+def _metadata(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise refuse(400, "metadata must be an object of texts")
+    if len(value) > MOST:
+        raise refuse(400, f"metadata has {len(value)} keys, {MOST} are allowed")
+    for key, text in value.items():
+        if not isinstance(text, str):
+            raise refuse(400, f"metadata {shown(key)} must be a text")
+        for what, each, longest in (("key", key, LONGEST_KEY), ("value", text, LONGEST_VALUE)):
+            if len(each) > longest:
+                raise refuse(400, f"a metadata {what} has {len(each)} characters, {longest} are allowed")
+            if "\0" in each or any("\ud800" <= one <= "\udfff" for one in each):
+                raise refuse(400, f"the metadata {what} {shown(each)} holds NUL or half a surrogate pair")
+        if not key:
+            raise refuse(400, "a metadata key is empty")
+    return dict(sorted(value.items()))
+
+
+_KEPT = 256
+_MOST_ROWS = 10
+_LONGEST_METADATA = 8192
+
+
+@dataclass(frozen=True)
+class TenantAnswer:
+    """A tenant with a page of its environments, and its whole representation: entity tag, headers, body."""
+
+    tenant: Tenant
+    page: Page[Holding]
+    etag: str
+    headers: Headers
+    body: bytes
+
+
+def tenant_answer(rows: Values, tenant: str, limit: int) -> TenantAnswer:
+    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``TenantRefusal`` 404, 410."""
+    if not rows:
+        there(None, tenant)
+    small = len(rows) <= _MOST_ROWS and len(metadata_of(rows)) <= _LONGEST_METADATA
+    found = _kept(rows, limit) if small else _made(rows, limit)
+    there(found.tenant, tenant)
+    return found
+
+
+def _made(rows: Values, limit: int) -> TenantAnswer:
+    tenant, page = tenant_and_environments(rows, limit)
+    etag = tenant.etag
+    headers = state_headers(tenant.id, tenant, etag, tenant.counts.size)
+    return TenantAnswer(tenant, page, etag, headers, as_json(tenant_view(tenant, page, limit)))
+
+
+_kept = lru_cache(maxsize=_KEPT)(_made)

@@ -7,7 +7,7 @@ can be done again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from sqlalchemy import Connection
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.change import Place
+from configdb_sync.configdb.changes import existing
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Component
+from configdb_sync.errors import SettingsError
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
-from configdb_sync.tenants import owning
+from configdb_sync.tenants import ownership
 
 HOLDINGS, RESOURCES, TENANTS = schema.HOLDINGS, schema.RESOURCES, schema.TENANTS
 
@@ -48,7 +50,7 @@ def wanted(connection: Connection, environment: int) -> Wanted:
     found: dict[str, dict[int, str]] = {}
     for tenant, definition, name in rows:
         found.setdefault(tenant, {})[definition] = name
-    home = owning.home_of(connection, environment)
+    home = ownership.home_of(connection, environment)
     return Wanted(environment, None if home is None else home.id, found)
 
 
@@ -134,3 +136,41 @@ def _delete_emptied(client: ConfigDBClient, name: str) -> list[str]:
 def _ours(component: str, name: str, environment: int) -> bool:
     # A move of it just before may not have been followed yet: then it is in the former owner's component.
     return component == name or component.endswith(f"/{environment}") or "~" in component
+
+
+@dataclass(frozen=True)
+class Found:
+    """A definition that may be adopted, and the component that it lies in."""
+
+    definition: int
+    name: str
+    component: str
+
+
+def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) -> list[Found]:
+    """Return the environment's definitions that nobody owns, our own records left out.
+
+    Raises ``MissingError`` if the environment isn't in ConfigDB, ``SettingsError`` for one that other environments
+    share: in a component of one tenant and environment it would be gone from the others.
+    """
+    found = existing(client, environment)
+    users: dict[int, list[int]] = {}
+    for other in client.environments():
+        for number in other.components:
+            users.setdefault(number, []).append(other.id)
+    free: list[Found] = []
+    for component in client.components():
+        if component.id not in found.components:
+            continue
+        named = [one for one in component.definitions if one.name not in owned]
+        if component.name == records_component(environment):
+            named = [one for one in named if one.name != RECORDS]
+        others = [number for number in users[component.id] if number != environment]
+        if named and others:
+            raise SettingsError(
+                f"component {component.name!r} is shared by the environments {[environment, *others]}: its data"
+                " sources can't become one tenant's",
+                way_out="give each environment a component of its own first",
+            )
+        free += [Found(one.id, one.name, component.name) for one in named]
+    return free

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from configdb_sync.tenants import metadata, names
-from configdb_sync.tenants.status import LONGEST_DETAILS
+from configdb_sync.tenants import paths, representations
+from configdb_sync.tenants.rows import LONGEST_DETAILS
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -59,9 +59,9 @@ def _maybe(schema: Schema) -> Schema:
 _SELF = _object({"self": _TEXT})
 _METADATA: Schema = {
     "type": "object",
-    "maxProperties": metadata.MOST,
-    "propertyNames": {"minLength": 1, "maxLength": metadata.LONGEST_KEY, "pattern": _NUL_FREE},
-    "additionalProperties": {**_TEXT, "maxLength": metadata.LONGEST_VALUE, "pattern": _NUL_FREE},
+    "maxProperties": representations.MOST,
+    "propertyNames": {"minLength": 1, "maxLength": representations.LONGEST_KEY, "pattern": _NUL_FREE},
+    "additionalProperties": {**_TEXT, "maxLength": representations.LONGEST_VALUE, "pattern": _NUL_FREE},
 }
 _TENANT: Schema = {
     "id": ref("TenantID"),
@@ -199,15 +199,15 @@ SCHEMAS: dict[str, Schema] = {
     "TenantID": {
         "type": "string",
         "minLength": 1,
-        "maxLength": names.LONGEST_ID,
+        "maxLength": paths.LONGEST_ID,
         "pattern": r"^[^/\u0000]+$",
-        "description": names.ID_RULES,
+        "description": paths.ID_RULES,
     },
     "TenantBody": {
         "type": "object",
         "description": "Of what GET gives all can be sent back: timestamps, resources and links are ignored.",
         "properties": {
-            **{name: {"readOnly": True} for name in sorted(metadata.IGNORED)},
+            **{name: {"readOnly": True} for name in sorted(representations.IGNORED)},
             "id": {**ref("TenantID"), "readOnly": True},
             "metadata": _METADATA,
             "status": {**_STATUS, "readOnly": True},

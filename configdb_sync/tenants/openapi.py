@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
 from configdb_sync.store import schema
-from configdb_sync.tenants import metrics, names, schemas
+from configdb_sync.tenants import api_schemas, metrics
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.move_action import NAMESPACE
+from configdb_sync.tenants.moves import NAMESPACE
+from configdb_sync.tenants.paths import ID_RULES, LONGEST_ID
 from configdb_sync.tenants.requests import Request
 
 ID_PATTERN = "[^/]+"
@@ -236,15 +237,15 @@ def openapi(*, public: bool = False) -> dict[str, Any]:
                 operation["security"] = []
             if method == "put":
                 overrides = path.endswith("/{dataSource}")
-                schema = {"type": "object"} if overrides else schemas.ref("TenantBody")
+                schema = {"type": "object"} if overrides else api_schemas.ref("TenantBody")
                 operation["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": overrides}
             paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Tenants", "version": __version__, "description": names.ID_RULES},
+        "info": {"title": "Tenants", "version": __version__, "description": ID_RULES},
         "security": [{"token": []}],
         "paths": paths,
-        "components": {"schemas": schemas.SCHEMAS, "securitySchemes": _security()},
+        "components": {"schemas": api_schemas.SCHEMAS, "securitySchemes": _security()},
     }
 
 
@@ -256,7 +257,7 @@ def _answer(path: str, method: str, code: int) -> dict[str, Any]:
     found: dict[str, Any] = {"description": HTTPStatus(code).phrase}
     if code in {201, 301, 303}:
         found["headers"] = {"Location": {"required": True, "schema": {"type": "string"}}}
-    content = schemas.content_of(path, method, code)
+    content = api_schemas.content_of(path, method, code)
     return {**found, "content": content} if content else found
 
 
@@ -271,10 +272,10 @@ def wadl(*, public: bool = False) -> bytes:
     root = ET.Element("application", {"xmlns": _WADL, "xmlns:xsd": _SCHEMA, "xmlns:t": _OWN, "xmlns:a": NAMESPACE})
     schema = ET.SubElement(ET.SubElement(root, "grammars"), "xsd:schema", {"targetNamespace": _OWN})
     kind = ET.SubElement(schema, "xsd:simpleType", {"name": "TenantID"})
-    ET.SubElement(ET.SubElement(kind, "xsd:annotation"), "xsd:documentation").text = names.ID_RULES
+    ET.SubElement(ET.SubElement(kind, "xsd:annotation"), "xsd:documentation").text = ID_RULES
     restriction = ET.SubElement(kind, "xsd:restriction", {"base": "xsd:string"})
     ET.SubElement(restriction, "xsd:minLength", {"value": "1"})
-    ET.SubElement(restriction, "xsd:maxLength", {"value": str(names.LONGEST_ID)})
+    ET.SubElement(restriction, "xsd:maxLength", {"value": str(LONGEST_ID)})
     ET.SubElement(restriction, "xsd:pattern", {"value": ID_PATTERN})
     resources = ET.SubElement(root, "resources", {"base": "/"})
     for path, methods in calls(public=public).items():
@@ -295,7 +296,7 @@ def wadl(*, public: bool = False) -> bytes:
                 response = ET.SubElement(element, "response", {"status": " ".join(map(str, several))})
                 for media in kinds:
                     body = ET.SubElement(response, "representation", {"mediaType": media})
-                    if media == schemas.XML:
+                    if media == api_schemas.XML:
                         body.set("element", "a:move")
     text: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
     return text + b"\n"
@@ -305,7 +306,7 @@ def _responses(path: str, method: str, codes: tuple[int, ...]) -> list[tuple[tup
     """Return an operation's status codes by the media types of what comes with them, errors apart from answers."""
     found: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for code in sorted({*codes, *_everywhere(path)}):
-        found.setdefault((code >= 400, tuple(schemas.content_of(path, method, code))), []).append(code)
+        found.setdefault((code >= 400, tuple(api_schemas.content_of(path, method, code))), []).append(code)
     return [(kinds, several) for (_, kinds), several in found.items()]
 
 

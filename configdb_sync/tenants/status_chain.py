@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.store import schema
-from configdb_sync.tenants import listing, owning
-from configdb_sync.tenants.drivers import StatusContext, StatusDriver
-from configdb_sync.tenants.following import change_now
-from configdb_sync.tenants.guarded_driver import GuardedDriver
-from configdb_sync.tenants.locating import Live
+from configdb_sync.store.database import Database
+from configdb_sync.tenants import ownership, queries
+from configdb_sync.tenants.outbox_worker import change_now
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.queries import Live
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
-from configdb_sync.tenants.status import cut
-from configdb_sync.tenants.turns import Turns
+from configdb_sync.tenants.rows import Holding, Resource, State, Tenant, cut
+from configdb_sync.tenants.status_drivers import GuardedDriver, StatusContext, StatusDriver
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class Chain:
     def _refresh(self, place: Place) -> bool:
         if place.environment is None:
             tenant = self._registry.tenant(place.tenant)
-            page = self._registry.read(lambda one: listing.all_resources(one, tenant.number, None, MOST))
+            page = self._registry.read(lambda one: queries.all_resources(one, tenant.number, None, MOST))
             fresh = self._sources(place, page.items)
             return self._whole(place, self._registry.tenant(place.tenant), "tenant") and fresh
         _, found = self._registry.locate(place)
@@ -108,7 +109,7 @@ class Chain:
         if found.resource is not None:
             return self._sources(place, [found.resource])
         number = found.holding.number
-        page = self._registry.read(lambda one: listing.resources(one, number, None, MOST))
+        page = self._registry.read(lambda one: queries.resources(one, number, None, MOST))
         fresh = self._sources(place, page.items)
         _, found = self._registry.locate(place)
         return not isinstance(found, Live) or (self._whole(place, found.holding, "environment") and fresh)
@@ -139,7 +140,7 @@ class Chain:
         found = {name: (after.status, after.details) for name, (_, after) in told.items()}
         # Only over what was read: a push meanwhile knows better.
         read = {name: source.version for name, (source, _) in told.items()}
-        self._registry.write(change, lambda work: owning.tell(work, environment, found, only=read))
+        self._registry.write(change, lambda work: ownership.tell(work, environment, found, only=read))
 
     def _whole(self, place: Place, state: State, kind: str) -> bool:
         """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
@@ -179,3 +180,70 @@ class Chain:
                 log.warning("status driver %s failed for %s, isn't asked for %.0f s: %s", name, where, BREAK, fault)
             contexts = [*told, *contexts[len(told) :]]
         return contexts, fresh
+
+
+TURNS = schema.STATUS_TURNS
+_SECOND = 1_000_000
+_AHEAD = 60 * _SECOND
+"""A time further ahead than clocks of masters differ was noted before a clock was put back."""
+_KEPT = 3600.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """``mine``: to be asked by this process, now; else ``since``: seconds for which the answer has been there.
+
+    ``fresh``: whether whoever asked last could ask all.
+    """
+
+    mine: bool
+    fresh: bool
+    since: float = 0.0
+
+
+@dataclass
+class Turns:
+    """Gives turns. Safe for several threads."""
+
+    database: Database
+    clock: Clock
+    _pruned: float = field(default=0.0, repr=False)
+
+    def take(self, place: Place, max_age: float) -> Turn:
+        """Return whose turn it is for a place; if it is this process's, it is noted as having asked."""
+        now, key = self._now(), _key(place)
+        old = sa.or_(TURNS.c.asked <= now - int(max_age * _SECOND), TURNS.c.asked > now + _AHEAD)
+        statement = self.database.insert(TURNS).values(place=key, asked=now)
+        statement = statement.on_conflict_do_update(index_elements=["place"], set_={"asked": now}, where=old)
+        self._prune(max(max_age, _KEPT))
+
+        def work(connection: Connection) -> Turn:
+            given = connection.execute(statement.returning(TURNS.c.fresh)).first()
+            if given is not None:
+                return Turn(mine=True, fresh=bool(given.fresh))
+            row = connection.execute(sa.select(TURNS).where(TURNS.c.place == key)).first()
+            if row is None:
+                return Turn(mine=True, fresh=True)
+            return Turn(mine=False, fresh=bool(row.fresh), since=max(0.0, (now - row.asked) / _SECOND))
+
+        return self.database.write(work)
+
+    def tell(self, place: Place, *, fresh: bool) -> None:
+        """Note whether all could be asked."""
+        statement = sa.update(TURNS).where(TURNS.c.place == _key(place)).values(fresh=fresh)
+        self.database.write(lambda connection: connection.execute(statement))
+
+    def _prune(self, kept: float) -> None:
+        if self.clock.monotonic() - self._pruned < _KEPT:
+            return
+        self._pruned = self.clock.monotonic()
+        statement = sa.delete(TURNS).where(TURNS.c.asked < self._now() - int(kept * _SECOND))
+        self.database.write(lambda connection: connection.execute(statement))
+
+    def _now(self) -> int:
+        now = self.clock.now()
+        return int(now.timestamp()) * _SECOND + now.microsecond
+
+
+def _key(place: Place) -> str:
+    return hashlib.sha256(place.url.encode("ascii")).hexdigest()

@@ -9,21 +9,26 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.store import schema
-from configdb_sync.tenants import auditing, lifecycle, names
-from configdb_sync.tenants.counting import count
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.moving import ALIGN, holding_for
+from configdb_sync.tenants import paths, registry
+from configdb_sync.tenants.moves import ALIGN, holding_for
 from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import (
+    Counts,
+    Status,
     Tenant,
     Work,
+    count,
+    counted,
+    cut,
     holding_of,
     locked,
     locked_numbers,
+    note,
+    post,
     resource_of,
     tenant_of,
 )
-from configdb_sync.tenants.status import Counts, Status, counted, cut
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 Told = tuple[Status | None, str | None]
@@ -46,12 +51,12 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
         return home
     found = locked(work.connection, [tenant]).get(tenant)
     if found is None:
-        found, _ = lifecycle.put(work, tenant, TenantBody({}, {}))
+        found, _ = registry.put(work, tenant, TenantBody({}, {}))
     holding = holding_for(work, found, environment)
     count(work, holding, Counts(), home=True)
     count(work, found, Counts())
-    auditing.note(work, tenant, Place(tenant, environment).path, "home")
-    auditing.post(work, ALIGN, environment)
+    note(work, tenant, Place(tenant, environment).path, "home")
+    post(work, ALIGN, environment)
     return locked(work.connection, [tenant])[tenant]
 
 
@@ -62,7 +67,7 @@ def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | N
     name that can't be one.
     """
     for name in sources:
-        names.data_source(name)
+        paths.data_source(name)
     found = locked(work.connection, [tenant])[tenant]
     known = dict(owned(work.connection, environment, sources))
     for name, definition in sources.items():
@@ -86,7 +91,7 @@ def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | N
     if added.size:
         count(work, holding, added)
         count(work, found, added)
-        auditing.note(work, tenant, Place(tenant, environment).path, "own", data_sources=sorted(new)[:50])
+        note(work, tenant, Place(tenant, environment).path, "own", data_sources=sorted(new)[:50])
     return sorted(new)
 
 
@@ -176,9 +181,9 @@ def _roll_up(work: Work, deltas: Mapping[int, Counts], tenants: Mapping[int, Ten
 def adopt(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """As ``own``; the tenant is made if it isn't there, and ConfigDB follows."""
     if tenant not in locked(work.connection, [tenant]):
-        lifecycle.put(work, tenant, TenantBody({}, {}))
+        registry.put(work, tenant, TenantBody({}, {}))
     given = own(work, tenant, environment, sources)
     if given:
-        auditing.note(work, tenant, Place(tenant, environment).path, "adopt", data_sources=given[:50])
-        auditing.post(work, ALIGN, environment)
+        note(work, tenant, Place(tenant, environment).path, "adopt", data_sources=given[:50])
+        post(work, ALIGN, environment)
     return given
