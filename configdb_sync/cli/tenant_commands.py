@@ -15,17 +15,17 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import paths, queries, representations
 from configdb_sync.tenants.context import DAY
-from configdb_sync.tenants.moves import Summary
+from configdb_sync.tenants.moves import MoveSummary
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox_worker import Done, Outbox, change_now, check_movable, purge_due
 from configdb_sync.tenants.ownership import owned
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.queries import Live, Moved
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.reconcile import adoptable
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.representations import read_body
-from configdb_sync.tenants.rows import Change, State, Tenant
+from configdb_sync.tenants.rows import ChangeInfo, StatusRow, Tenant
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,17 +70,17 @@ def _registry(session: Session) -> Iterator[Registry]:
         registry.close()
 
 
-def _change(session: Session) -> Change:
+def _change(session: Session) -> ChangeInfo:
     return change_now(SystemClock(), session.author, "command line")
 
 
-def _place(tenant: str, environment: int | None, source: str | None) -> Place:
+def _place(tenant: str, environment: int | None, source: str | None) -> ResourcePath:
     if source is not None and environment is None:
         raise SettingsError("--data-source needs --env", way_out="name the environment too")
-    return Place(paths.tenant_id(tenant), environment, None if source is None else paths.data_source(source))
+    return ResourcePath(paths.tenant_id(tenant), environment, None if source is None else paths.data_source(source))
 
 
-def _line(name: str, state: State, *more: str) -> str:
+def _line(name: str, state: StatusRow, *more: str) -> str:
     status = "-" if state.status is None else state.status.shown
     return "  ".join([name, status, *more])
 
@@ -130,7 +130,7 @@ def show_command(session: Session, *, tenant: str, environment: int | None, sour
         click.echo(f"  {item['id']}  {item['status'] or '-'}")
 
 
-def _view(registry: Registry, place: Place) -> dict[str, Any]:
+def _view(registry: Registry, place: ResourcePath) -> dict[str, Any]:
     if place.environment is None:
         tenant = registry.tenant(place.tenant)
         held = registry.read(lambda one: queries.environments(one, tenant.number, None, 10**6))
@@ -138,7 +138,7 @@ def _view(registry: Registry, place: Place) -> dict[str, Any]:
     _, found = registry.locate(place)
     if isinstance(found, Moved):
         raise SettingsError(f"it has been moved to tenant {found.owner.id!r}", way_out="show it there")
-    assert isinstance(found, Live)
+    assert isinstance(found, Located)
     if found.resource is not None:
         return representations.resource_item(place.tenant, found.resource)
     number = found.holding.number
@@ -213,7 +213,7 @@ def move_command(
 
 
 def _show_action(resources: Any) -> None:
-    if isinstance(resources, Summary):
+    if isinstance(resources, MoveSummary):
         click.echo(f"{resources.counts.size} data sources")
         return
     for item in resources:

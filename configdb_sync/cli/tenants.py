@@ -173,12 +173,12 @@ def serve(
     from configdb_sync.serving import Transport, read_listen
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
+    from configdb_sync.tenants.context import DAY, ApiLimits, NoPull, Pull
     from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.status_chain import Chain
-    from configdb_sync.tenants.status_drivers import Surroundings, load
+    from configdb_sync.tenants.status_drivers import DriverServices, load
 
     own = service_id(session.run)
     formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)
@@ -202,7 +202,7 @@ def serve(
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
     def pull(registry: Registry, client: Connected) -> Pull:
-        around = Surroundings(registry.database, client, SystemClock())
+        around = DriverServices(registry.database, client, SystemClock())
         return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
 
     open_store(session.database).close()  # what the runs recorded is asked for
@@ -214,7 +214,7 @@ def serve(
         public=None if public is None else read_listen(public, "--public"),
         public_access=accesses.public,
         transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
-        limits=Limits(retention=int(retention * DAY)),
+        limits=ApiLimits(retention=int(retention * DAY)),
         listed=listed,
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,

@@ -23,8 +23,8 @@ from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, fra
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
-from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.queries import Live, Moved
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
+from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
 from configdb_sync.tenants.targets import Target, encoded
@@ -90,7 +90,7 @@ class Pages:
         """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
         try:
             shown = page_urls.page_route(target.segments)
-            asked.append(Route(Kind.PAGE, shown.place))
+            asked.append(Route(RouteKind.PAGE, shown.place))
             if shown.document:
                 if self._sign_in is None:
                     raise refuse(404, "nobody needs to sign in here")
@@ -98,7 +98,7 @@ class Pages:
             if method not in {"GET", "HEAD"}:
                 raise refuse(405, "a page can only be read", ("Allow", "GET, HEAD"))
             # A data source's page always shows documents: those of the root by default.
-            query = f"level=&{target.query or ''}" if shown.kind is Kind.PLACE else target.query
+            query = f"level=&{target.query or ''}" if shown.kind is RouteKind.PLACE else target.query
             try:
                 caller = admit(self._caller(environ, shown.place), shown, query)
             except TenantRefusal as refusal:
@@ -114,7 +114,7 @@ class Pages:
             body = html.render("error.html", **frame(self._clock.now()), **values)
             return page_answer(body, refusal.status, refusal.headers)
 
-    def _caller(self, environ: Environ, place: Place | None) -> Caller:
+    def _caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         if self._sign_in is None:
             _check_host(environ)
         elif "HTTP_X_AUTH_TOKEN" not in environ and "HTTP_AUTHORIZATION" not in environ:
@@ -124,7 +124,7 @@ class Pages:
     def _page(self, shown: Route, query: str | None, caller: Caller) -> Answer:
         place = shown.place
         scope = None if place is None else place.tenant
-        if shown.kind is Kind.PLACE:
+        if shown.kind is RouteKind.PLACE:
             return self._document(shown, query, caller)
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
@@ -132,16 +132,16 @@ class Pages:
         values: dict[str, Any] = {}
         trail: list[tuple[str, str | None]] = []
         match shown.kind:
-            case Kind.RUN:
+            case RouteKind.RUN:
                 form_parameters(query)
                 template, seen = "run.html", self._api.run(scope, shown.number, shown.run)
                 trail = [("Runs", links.runs(shown.number)), (seen.view["run"][:12], None)]
-            case Kind.RUNS:
+            case RouteKind.RUNS:
                 given = form_parameters(query, *RUNS_QUERY)
                 template, seen = "runs.html", self._api.runs(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["runs_next"])
                 trail = [("Runs", None)]
-            case Kind.MATRIX:
+            case RouteKind.MATRIX:
                 given = form_parameters(query, *MATRIX_QUERY)
                 template, seen = "environment.html", self._api.matrix(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["nodes_next"])
@@ -204,7 +204,7 @@ class Pages:
         user = "" if caller.name == "token" else caller.name
         return {**frame(self._clock.now(), user=user, sign_out=self._sign_in is not None), "trail": trail}
 
-    def _live(self, shown: Route, query: str | None, caller: Caller) -> Live:
+    def _live(self, shown: Route, query: str | None, caller: Caller) -> Located:
         assert shown.place is not None
         _, found = self._api.context.registry.locate(shown.place)
         if isinstance(found, Moved):

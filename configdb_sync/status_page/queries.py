@@ -34,9 +34,9 @@ from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.orders import addresses_of
-from configdb_sync.tenants.outbox_worker import there
+from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Counts, Holding, Resource, Status, holding_of, resource_of
+from configdb_sync.tenants.rows import Holding, Resource, Status, StatusCounts, holding_of, resource_of
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
@@ -91,7 +91,7 @@ class History:
         cls, database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock
     ) -> History:
         """Return the history that a database holds; its tables must be up to date."""
-        past = PastRuns(database, clock, Alive(socket.gethostname(), there))
+        past = PastRuns(database, clock, Alive(socket.gethostname(), process_exists))
         return cls(database, past, versions, masker, levels)
 
     def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:
@@ -118,9 +118,9 @@ class EnvironmentSummary:
     newest: PastRun | None = None
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> StatusCounts:
         """Its data sources by status, of all its tenants here."""
-        return sum((holding.counts for _, holding in self.holdings), Counts())
+        return sum((holding.counts for _, holding in self.holdings), StatusCounts())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import AccessError, ProductError, SettingsError
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller
 
@@ -54,7 +54,7 @@ class Sessions(Protocol):
     def begin(self, form: Mapping[str, str], now: float) -> str:
         """Return the cookie's value. Raises ``TenantRefusal`` 401 for wrong input, 503."""
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return who calls with a cookie, from which address.
 
         Raises ``TenantRefusal`` 401 for a cookie that is invalid or over, 503.
@@ -66,7 +66,7 @@ class Sessions(Protocol):
         Raises ``TenantRefusal`` 401 for an invalid cookie, 503 if its validity is unknown.
         """
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant whose pages are shown first, None for those of all."""
 
 
@@ -103,7 +103,7 @@ class TokenSessions:
         until, nonce = str(int(now) + LASTS), self.new_nonce()
         return ".".join([_packed(tenant or ""), until, nonce, self._proof(tenant, until, nonce)])
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return the operator, or the tenant's user."""
         tenant, _ = self._read(cookie, now)
         if tenant is not None and (place is None or place.tenant != tenant):
@@ -131,10 +131,10 @@ class TokenSessions:
             raise no_session("the session is over; sign in again")
         return tenant, float(parts[1])
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant that has signed in."""
         tenant = self._tenant(form)
-        return None if tenant is None else Place(tenant)
+        return None if tenant is None else ResourcePath(tenant)
 
     def _tenant(self, form: Mapping[str, str]) -> str | None:
         if not self.tenants:
@@ -221,7 +221,7 @@ class KeystoneSessions:
             raise refuse(503, "Keystone's tokens are of a kind that no cookie holds; use the API with X-Auth-Token")
         return token
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return the user that Keystone names."""
         del now
         return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
@@ -235,12 +235,12 @@ class KeystoneSessions:
             log.warning("Keystone didn't revoke the token of who signed out; it is refused here alone: %s", error)
         return now + _LONGEST_TOKEN
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant that the form names on the public endpoint."""
         if not self.tenants:
             return None
         try:
-            return Place(paths.tenant_id(form.get("tenant", "")))
+            return ResourcePath(paths.tenant_id(form.get("tenant", "")))
         except TenantRefusal as refusal:
             raise no_session(refusal.what) from None
 

@@ -18,7 +18,7 @@ from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.sessions import Sessions, no_session
 from configdb_sync.store import schema
 from configdb_sync.tenants.answers import Answer, Headers
-from configdb_sync.tenants.paths import Place, Route
+from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Caller, Environ, read_body
@@ -68,7 +68,7 @@ class SignIn:
         self._ended = EndedSessions(registry)
         self._name = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return who sends the cookie. Raises ``TenantRefusal`` 401, 503."""
         cookie = _cookie(environ, self._name)
         if cookie is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from configdb_sync.tenants.limiting import Buckets
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.policy import METRICS_ROLE
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
@@ -21,7 +21,7 @@ _REMEMBERED = 10_000
 class Access(Protocol):
     """A way to tell who sends a request."""
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return who calls. Raises ``TenantRefusal`` 401, 403."""
 
 
@@ -31,7 +31,7 @@ class OpenAccess:
 
     role: str = "admin"
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return an operator without a name."""
         del environ, place
         return Caller("anonymous", admin=True, roles=frozenset({self.role}))
@@ -44,7 +44,7 @@ class TokenAccess:
     token: str = field(repr=False)
     role: str = "admin"
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return the operator."""
         del place
         _check(environ, self.token)
@@ -61,7 +61,7 @@ class TenantTokenAccess:
         """Return a tenant's token."""
         return hmac.new(self.key, tenant.encode("utf-8"), "sha256").hexdigest()
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return the tenant's user."""
         if place is None:
             raise unauthorized("a token is for one tenant's URLs")
@@ -76,7 +76,7 @@ class MetricsAccess:
     others: Access
     token: str = field(repr=False)
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return who calls."""
         if place is None and _given(environ) is not None:
             try:
@@ -100,7 +100,7 @@ class LimitedAccess:
         self._lock = threading.Lock()
         self._good: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return who calls. Raises ``TenantRefusal`` 429, too."""
         address, given = str(environ.get("REMOTE_ADDR") or ""), _given(environ)
         key = (address, hashlib.sha256((given or "").encode("latin-1", "replace")).digest())

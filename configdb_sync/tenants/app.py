@@ -15,7 +15,7 @@ from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context, Pages
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.log_lines import CURRENT, Asked
-from configdb_sync.tenants.paths import Kind, Route, route
+from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.representations import moment
@@ -58,21 +58,23 @@ _TENANT: dict[str, Handler] = {
 
 _ENVIRONMENT: dict[str, Handler] = {"GET": calls.show_place}
 
-_TABLE: dict[Kind, dict[str, Handler]] = {
-    Kind.TENANTS: {"GET": calls.list_tenants},
-    Kind.PLACE: {"GET": _show_data_source, "PUT": calls.put_overrides},
-    Kind.MOVE: {"GET": calls.show_move, "POST": calls.move},
-    Kind.RECOVER: {"POST": calls.recover_tenant},
-    Kind.ENVIRONMENTS: {"GET": _of_tenant(calls.list_environments)},
-    Kind.RESOURCES: {"GET": _of_tenant(calls.list_resources)},
-    Kind.AUDIT: {"GET": calls.show_audit},
-    Kind.ALL_ENVIRONMENTS: {"GET": _status},
-    Kind.MATRIX: {"GET": _status},
-    Kind.RUNS: {"GET": _status},
-    Kind.RUN: {"GET": _status},
+_TABLE: dict[RouteKind, dict[str, Handler]] = {
+    RouteKind.TENANTS: {"GET": calls.list_tenants},
+    RouteKind.PLACE: {"GET": _show_data_source, "PUT": calls.put_overrides},
+    RouteKind.MOVE: {"GET": calls.show_move, "POST": calls.move},
+    RouteKind.RECOVER: {"POST": calls.recover_tenant},
+    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(calls.list_environments)},
+    RouteKind.RESOURCES: {"GET": _of_tenant(calls.list_resources)},
+    RouteKind.AUDIT: {"GET": calls.show_audit},
+    RouteKind.ALL_ENVIRONMENTS: {"GET": _status},
+    RouteKind.MATRIX: {"GET": _status},
+    RouteKind.RUNS: {"GET": _status},
+    RouteKind.RUN: {"GET": _status},
 }
 
-_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
+_PUBLIC = frozenset(
+    {RouteKind.PLACE, RouteKind.ENVIRONMENTS, RouteKind.RESOURCES, RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN}
+)
 """What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
 
 _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
@@ -89,14 +91,14 @@ _DOCUMENTS: dict[str, dict[str, Handler]] = {
 
 def methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of a URL by method. Raises ``TenantRefusal`` 404."""
-    if asked.kind is Kind.DOCUMENT:
+    if asked.kind is RouteKind.DOCUMENT:
         found = _DOCUMENTS.get(asked.document)
         if found is None:
             raise refuse(404, "there is nothing at this URL")
         return found
-    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.environment is None:
+    if asked.kind is RouteKind.PLACE and asked.place is not None and asked.place.environment is None:
         return _TENANT
-    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is None:
+    if asked.kind is RouteKind.PLACE and asked.place is not None and asked.place.data_source is None:
         return _ENVIRONMENT
     return _TABLE[asked.kind]
 
@@ -104,7 +106,7 @@ def methods_of(asked: Route) -> dict[str, Handler]:
 def public_methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
     own = asked.kind in _PUBLIC and asked.place is not None
-    if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
+    if not own and not (asked.kind is RouteKind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
     if asked.document in openapi.PUBLIC_DOCUMENTS:
         return {"GET": openapi.PUBLIC_DOCUMENTS[asked.document]}
@@ -175,7 +177,7 @@ class Application:
             if found.place is not None:
                 _name_tenant(found.place.tenant)
             caller = _NOBODY
-            if not (is_open := found.kind is Kind.DOCUMENT and found.document in _OPEN):
+            if not (is_open := found.kind is RouteKind.DOCUMENT and found.document in _OPEN):
                 caller = self._access.caller(environ, found.place)
                 if self._buckets is not None:
                     self._buckets.take(self._client(caller))

@@ -10,15 +10,15 @@ from configdb_sync.configdb.faults import ConflictError, PreconditionError, Refu
 from configdb_sync.errors import MissingError, ProductError, SettingsError, UnavailableError
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
-from configdb_sync.tenants import paths, queries, representations, rows
+from configdb_sync.tenants import paths, queries, representations
 from configdb_sync.tenants.answers import Answer, Headers, json_answer
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.queries import Live, Moved
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.representations import read_body, tenant_answer
 from configdb_sync.tenants.requests import Request, read_json, refuse_body, wants_xml
-from configdb_sync.tenants.rows import Change, Resource, Tenant, of_body, of_parts
+from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, body_etag, etag_of, record_audit
 
 
 def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
@@ -63,15 +63,15 @@ def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
     if not request.conditional:
         return None
     conditions = request.conditions()
-    if not rows.matches(conditions.match, etag):
+    if not conditions.matches(etag):
         raise refuse(412, "it isn't what If-Match names")
-    return None if rows.none_matches(conditions.none_match, etag) else Answer(304, headers=headers)
+    return None if conditions.none_matches(etag) else Answer(304, headers=headers)
 
 
-def change_of(request: Request) -> Change:
+def change_of(request: Request) -> ChangeInfo:
     """Return who changes something by a request, from where, when."""
     origin = str(request.environ.get("REMOTE_ADDR") or "")
-    return Change(request.caller.name, origin, request.identity, request.time)
+    return ChangeInfo(request.caller.name, origin, request.identity, request.time)
 
 
 def show_tenant(context: Context, request: Request) -> Answer:
@@ -127,7 +127,7 @@ def recover_tenant(context: Context, request: Request) -> Answer:
     return Answer(204)
 
 
-def located(context: Context, request: Request, place: Place) -> Live:
+def located(context: Context, request: Request, place: ResourcePath) -> Located:
     """Return what is live at a place. Raises ``TenantRefusal`` 301 where it has moved on (public: 404), 404, 410."""
     request.conditions()  # a malformed one is told even where there is a redirect
     _, found = context.registry.locate(place)
@@ -228,7 +228,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
         raise refuse(400, error.what) from None
 
 
-def show_effective(context: Context, request: Request, live: Live, levels: LevelPath) -> Answer:
+def show_effective(context: Context, request: Request, live: Located, levels: LevelPath) -> Answer:
     """Answer a data source with its effective data at a level; 203 without it where ConfigDB is away (T2)."""
     resource = _resource(live)
     place, number = request.place, _definition(resource)
@@ -244,7 +244,7 @@ def show_effective(context: Context, request: Request, live: Live, levels: Level
         )
     except ProductError as error:
         raise _refused(error) from error
-    etag = of_parts(resource.etag(place.tenant), *levels, document_digest(effective))
+    etag = etag_of(resource.etag(place.tenant), *levels, document_digest(effective))
     headers = representations.state_headers(place.tenant, resource, etag)
     answer = unchanged(request, etag, headers)
     if answer is not None:
@@ -269,7 +269,7 @@ def put_overrides(context: Context, request: Request) -> Answer:
         raise refuse(400, "the body must be a JSON object: the overrides")
     conditions = request.conditions()
     _, live = context.registry.locate(request.place)
-    if not isinstance(live, Live):
+    if not isinstance(live, Located):
         raise refuse(301, "it has been moved", ("Location", request.place.under(live.owner.id).url))
     resource = _resource(live)
     client, number = context.client(), _definition(resource)
@@ -277,7 +277,7 @@ def put_overrides(context: Context, request: Request) -> Answer:
         tag = None
         if conditions.match is not None or conditions.none_match is not None:
             effective = client.effective(resource.environment, levels, number)
-            conditions.check(of_parts(resource.etag(request.place.tenant), *levels, document_digest(effective)))
+            conditions.check(etag_of(resource.etag(request.place.tenant), *levels, document_digest(effective)))
             _, tag = client.tagged(resource.environment, levels, number, "overrides")
         client.put_overrides(resource.environment, levels, number, body, if_match=tag)
     except TenantRefusal:
@@ -287,12 +287,12 @@ def put_overrides(context: Context, request: Request) -> Answer:
     told = {"level": dict(levels), "keys": sorted(body)[:50]}
     context.registry.write(
         change_of(request),
-        lambda work: rows.note(work, request.place.tenant, request.place.path, "override", **told),
+        lambda work: record_audit(work, request.place.tenant, request.place.path, "override", **told),
     )
     return Answer(204)
 
 
-def _resource(live: Live) -> Resource:
+def _resource(live: Located) -> Resource:
     if live.resource is None:
         raise refuse(400, "level is of data sources alone")
     return live.resource
@@ -335,7 +335,7 @@ def show_move(context: Context, request: Request) -> Answer:
     action = context.registry.move_action(request.place, target)
     xml = wants_xml(request.environ)
     body, kind = (action.xml(), "application/xml; charset=UTF-8") if xml else (action.json(), "application/json")
-    etag = of_body(body)
+    etag = body_etag(body)
     headers = (("ETag", f'"{etag}"'), _STORED, ("Vary", "Accept"))
     return unchanged(request, etag, headers) or Answer(200, body, headers, kind)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.metrics import Meter, NoMeter
-from configdb_sync.tenants.paths import Place, Route
+from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Caller, Environ, Request
 from configdb_sync.tenants.targets import Target
@@ -19,7 +19,7 @@ DAY = 24 * 3600 * 1_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class ApiLimits:
     """``body``: bytes of a request's; ``page``: items of a page unless asked for fewer or more, at most ``longest``;
     ``retention``: microseconds in which a deleted tenant can be recovered."""
 
@@ -58,7 +58,7 @@ class Pull(Protocol):
     def failures(self) -> Mapping[str, int]:
         """How often each driver failed or hung, by name."""
 
-    def refresh(self, place: Place) -> bool:
+    def refresh(self, place: ResourcePath) -> bool:
         """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
 
 
@@ -68,7 +68,7 @@ class NoPull:
     asks = False
     failures: Mapping[str, int] = MappingProxyType({})
 
-    def refresh(self, place: Place) -> bool:
+    def refresh(self, place: ResourcePath) -> bool:
         """The stored status holds."""
         return True
 
@@ -97,7 +97,7 @@ class Context:
     """All that an application's requests share. ``status_calls``: None if the endpoint has no status."""
 
     registry: Registry
-    limits: Limits = field(default_factory=Limits)
+    limits: ApiLimits = field(default_factory=ApiLimits)
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.access import guard
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Caller, Environ
 
@@ -73,7 +73,7 @@ class KeystoneAccess:
         self._kept: dict[bytes, tuple[float, Caller]] = {}
         self._protocol = _protocol(options)
 
-    def caller(self, environ: Environ, place: Place | None) -> Caller:
+    def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         """Return who calls. Raises ``TenantRefusal`` 401, 503."""
         del place
         token = environ.get("HTTP_X_AUTH_TOKEN")

@@ -23,10 +23,10 @@ from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import BusyError, ProductError
 from configdb_sync.store import schema
 from configdb_sync.store.schema import now_of
-from configdb_sync.tenants.reconcile import align, purge, wanted
+from configdb_sync.tenants.reconcile import align, desired_owners, purge
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.rows import ChangeInfo
 
 OUTBOX, LEASES = schema.OUTBOX, schema.TENANT_LEASES
 LASTS = 300
@@ -43,7 +43,7 @@ class Done:
     failure: str | None = None
 
 
-def there(pid: int) -> bool:
+def process_exists(pid: int) -> bool:
     """Tell whether a process of this machine is there."""
     try:
         os.kill(pid, 0)
@@ -62,7 +62,7 @@ class Outbox:
     client: Callable[[], ConfigDBClient]
     clock: Clock
     host: str = field(default_factory=socket.gethostname)
-    alive: Callable[[int], bool] = there
+    alive: Callable[[int], bool] = process_exists
     _identity: str = field(default_factory=new_request_id)
 
     def waiting(self) -> int:
@@ -127,9 +127,9 @@ class Outbox:
         """Bring one environment in step and return what was done; again while the registry changes meanwhile."""
         done: list[str] = []
         while True:
-            told = self.registry.read(lambda connection: wanted(connection, environment))
+            told = self.registry.read(lambda connection: desired_owners(connection, environment))
             done += align(self.client(), told)
-            if self.registry.read(lambda connection: wanted(connection, environment)) == told:
+            if self.registry.read(lambda connection: desired_owners(connection, environment)) == told:
                 return done
 
     def environments(self) -> list[int]:
@@ -197,10 +197,10 @@ class Connected:
             self._kept.close()
 
 
-def change_now(clock: Clock, actor: str, origin: str) -> Change:
+def change_now(clock: Clock, actor: str, origin: str) -> ChangeInfo:
     """Return a change that is made now."""
     now = clock.now()
-    return Change(actor, origin, new_run_id(), int(now.timestamp()) * 1_000_000 + now.microsecond)
+    return ChangeInfo(actor, origin, new_run_id(), int(now.timestamp()) * 1_000_000 + now.microsecond)
 
 
 class Lateness:
@@ -244,7 +244,7 @@ def purge_due(registry: Registry, clock: Clock, actor: str, origin: str, latenes
         purged += gone
 
 
-class Following:
+class OutboxWorker:
     """A thread of the service's own. ``wake`` has it look at once; it looks from time to time anyway."""
 
     def __init__(self, registry: Registry, client: Connected, clock: Clock) -> None:

@@ -1,4 +1,7 @@
-"""Who owns what in an environment: its home tenant, its data sources, and how they do (S1, S8, U6)."""
+"""Who owns what in an environment: its home tenant, its data sources and their status (S1, S8, U6).
+
+The functions that take a ``Work`` do the work of one transaction.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,34 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.store import schema
-from configdb_sync.tenants import paths, registry
-from configdb_sync.tenants.moves import ALIGN, holding_for
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants import lifecycle, paths
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import (
-    Counts,
+    ALIGN,
     Status,
+    StatusCounts,
     Tenant,
     Work,
     count,
     counted,
     cut,
+    enqueue,
+    holding_for,
     holding_of,
-    locked,
-    locked_numbers,
-    note,
-    post,
+    lock_tenant_numbers,
+    lock_tenants,
+    record_audit,
     resource_of,
     tenant_of,
 )
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
-Told = tuple[Status | None, str | None]
+Report = tuple[Status | None, str | None]
 
 
 def home_of(connection: Connection, environment: int) -> Tenant | None:
-    """Return an environment's home tenant, marked for deletion or not; None if the registry knows none."""
+    """Return an environment's home tenant, even if marked for deletion; None if it has none."""
     row = connection.execute(
         sa.select(TENANTS)
         .join(HOLDINGS, HOLDINGS.c.tenant == TENANTS.c.number)
@@ -45,30 +49,30 @@ def home_of(connection: Connection, environment: int) -> Tenant | None:
 
 
 def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
-    """Return an environment's home tenant; where there is none, make it this one (made too, if it isn't there)."""
+    """Return an environment's home tenant; if it has none, set this one, which is created if necessary."""
     home = home_of(work.connection, environment)
     if home is not None:
         return home
-    found = locked(work.connection, [tenant]).get(tenant)
+    found = lock_tenants(work.connection, [tenant]).get(tenant)
     if found is None:
-        found, _ = registry.put(work, tenant, TenantBody({}, {}))
+        found, _ = lifecycle.put(work, tenant, TenantBody({}, {}))
     holding = holding_for(work, found, environment)
-    count(work, holding, Counts(), home=True)
-    count(work, found, Counts())
-    note(work, tenant, Place(tenant, environment).path, "home")
-    post(work, ALIGN, environment)
-    return locked(work.connection, [tenant])[tenant]
+    count(work, holding, StatusCounts(), home=True)
+    count(work, found, StatusCounts())
+    record_audit(work, tenant, ResourcePath(tenant, environment).path, "home")
+    enqueue(work, ALIGN, environment)
+    return lock_tenants(work.connection, [tenant])[tenant]
 
 
-def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
-    """Give a tenant the data sources that nobody owns yet, with their definition ids; return those given.
+def register(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
+    """Give a tenant the data sources that nobody owns yet, with their definition IDs; return those given.
 
-    The ids of those that are owned already, by whomever, are brought up to date. Raises ``TenantRefusal`` 400 for a
-    name that can't be one.
+    The IDs of those that are already owned, by any tenant, are updated. Raises ``TenantRefusal`` 400 for an impossible
+    name.
     """
     for name in sources:
         paths.data_source(name)
-    found = locked(work.connection, [tenant])[tenant]
+    found = lock_tenants(work.connection, [tenant])[tenant]
     known = dict(owned(work.connection, environment, sources))
     for name, definition in sources.items():
         if name in known and definition is not None and known[name] != definition:
@@ -87,18 +91,18 @@ def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | N
     statement = work.database.insert(RESOURCES).on_conflict_do_nothing(index_elements=["environment", "name"])
     before = _size(work.connection, holding.number)
     work.connection.execute(statement, rows)
-    added = Counts(_size(work.connection, holding.number) - before)
+    added = StatusCounts(_size(work.connection, holding.number) - before)
     if added.size:
         count(work, holding, added)
         count(work, found, added)
-        note(work, tenant, Place(tenant, environment).path, "own", data_sources=sorted(new)[:50])
+        record_audit(work, tenant, ResourcePath(tenant, environment).path, "own", data_sources=sorted(new)[:50])
     return sorted(new)
 
 
 def owned(
     connection: Connection, environment: int, wanted: Iterable[str] | None = None
 ) -> list[tuple[str, int | None]]:
-    """Return the names and definition ids of an environment's owned data sources (all, or those wanted)."""
+    """Return the names and definition IDs of an environment's owned data sources: all, or those wanted."""
     statement = sa.select(RESOURCES.c.name, RESOURCES.c.definition).where(RESOURCES.c.environment == environment)
     if wanted is not None:
         statement = statement.where(RESOURCES.c.name.in_(list(wanted)))
@@ -110,32 +114,32 @@ def _size(connection: Connection, holding: int) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def tell(
+def set_status(
     work: Work,
     environment: int,
-    told: Mapping[str, Told],
+    reports: Mapping[str, Report],
     run: str | None = None,
     only: Mapping[str, int] | None = None,
 ) -> int:
-    """Store how data sources do; counters and wholes follow. Returns how many changed; nothing is written else (S7).
+    """Store the status of data sources and update the counters; return how many changed, and write only these (S7).
 
-    ``run``: the run that is at work on them; ``only``: the versions that are to be changed, others have been told of
-    since. Data sources that nobody owns are passed over.
+    ``run``: the run that is processing them. ``only``: change just the data sources that still have these versions.
+    Data sources that nobody owns are skipped.
     """
-    here = sa.and_(RESOURCES.c.environment == environment, RESOURCES.c.name.in_(list(told)))
+    here = sa.and_(RESOURCES.c.environment == environment, RESOURCES.c.name.in_(list(reports)))
     owners = sa.select(HOLDINGS.c.tenant).join(RESOURCES, RESOURCES.c.holding == HOLDINGS.c.number).where(here)
     tenants: dict[int, Tenant] = {}
-    # What was moved until the lock was had has another owner now.
+    # A data source that was moved before the lock was acquired has another owner now.
     while not (now := set(work.connection.scalars(owners))) <= set(tenants):
-        tenants = locked_numbers(work.connection, now | set(tenants))
-    deltas: dict[int, Counts] = defaultdict(Counts)
+        tenants = lock_tenant_numbers(work.connection, now | set(tenants))
+    deltas: dict[int, StatusCounts] = defaultdict(StatusCounts)
     changes: list[dict[str, object]] = []
     runs: list[dict[str, object]] = []
     for row in work.connection.execute(sa.select(RESOURCES).where(here)).all():
         resource = resource_of(row)
         if only is not None and only.get(resource.name) != resource.version:
             continue
-        status, details = told[resource.name][0], cut(told[resource.name][1])
+        status, details = reports[resource.name][0], cut(reports[resource.name][1])
         if (status, details) == (resource.status, resource.details):
             if run != resource.run:
                 runs.append({"this": resource.number, "new_run": run})
@@ -168,8 +172,8 @@ _STATUS = (
 )
 
 
-def _roll_up(work: Work, deltas: Mapping[int, Counts], tenants: Mapping[int, Tenant]) -> None:
-    totals: dict[int, Counts] = defaultdict(Counts)
+def _roll_up(work: Work, deltas: Mapping[int, StatusCounts], tenants: Mapping[int, Tenant]) -> None:
+    totals: dict[int, StatusCounts] = defaultdict(StatusCounts)
     for number, delta in deltas.items():
         holding = holding_of(work.connection.execute(sa.select(HOLDINGS).where(HOLDINGS.c.number == number)).one())
         count(work, holding, delta)
@@ -179,11 +183,11 @@ def _roll_up(work: Work, deltas: Mapping[int, Counts], tenants: Mapping[int, Ten
 
 
 def adopt(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
-    """As ``own``; the tenant is made if it isn't there, and ConfigDB follows."""
-    if tenant not in locked(work.connection, [tenant]):
-        registry.put(work, tenant, TenantBody({}, {}))
-    given = own(work, tenant, environment, sources)
+    """As ``register``; the tenant is made if it isn't there, and ConfigDB follows."""
+    if tenant not in lock_tenants(work.connection, [tenant]):
+        lifecycle.put(work, tenant, TenantBody({}, {}))
+    given = register(work, tenant, environment, sources)
     if given:
-        note(work, tenant, Place(tenant, environment).path, "adopt", data_sources=given[:50])
-        post(work, ALIGN, environment)
+        record_audit(work, tenant, ResourcePath(tenant, environment).path, "adopt", data_sources=given[:50])
+        enqueue(work, ALIGN, environment)
     return given

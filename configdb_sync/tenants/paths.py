@@ -77,7 +77,7 @@ def _fault(text: str, longest: int) -> str | None:
 VERSION = "v1.0"
 
 
-class Kind(Enum):
+class RouteKind(Enum):
     """What a URL stands for."""
 
     TENANTS = "tenants"
@@ -96,7 +96,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class ResourcePath:
     """A tenant, an environment of it, or a data source there: whatever can be shown and moved."""
 
     tenant: str
@@ -126,9 +126,9 @@ class Place:
         """Return the URL of the action that moves it to another tenant."""
         return f"{self.url}/action/move?dest={encoded(destination)}"
 
-    def under(self, tenant: str) -> Place:
+    def under(self, tenant: str) -> ResourcePath:
         """Return the same place of another tenant."""
-        return Place(tenant, self.environment, self.data_source)
+        return ResourcePath(tenant, self.environment, self.data_source)
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Route:
     ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run.
     """
 
-    kind: Kind
-    place: Place | None = None
+    kind: RouteKind
+    place: ResourcePath | None = None
     document: str = ""
     environment: int | None = None
     run: str = ""
@@ -163,30 +163,30 @@ def route(segments: tuple[str, ...]) -> Route:
     """
     match segments:
         case ("v1.0",):
-            return Route(Kind.TENANTS)
+            return Route(RouteKind.TENANTS)
         case ("v1.0", tenant, *rest):
             return _below(tenant_id(tenant), rest)
         case (name,) if name in DOCUMENTS:
-            return Route(Kind.DOCUMENT, document=name)
+            return Route(RouteKind.DOCUMENT, document=name)
         case ("environments", *rest):
             return _of_all(rest)
     raise _nothing()
 
 
-_OF_TENANT: dict[tuple[str, ...], Kind] = {
-    (): Kind.PLACE,
-    MOVE: Kind.MOVE,
-    ("action", "recover"): Kind.RECOVER,
-    ("environments",): Kind.ENVIRONMENTS,
-    ("resources",): Kind.RESOURCES,
-    ("audit",): Kind.AUDIT,
+_OF_TENANT: dict[tuple[str, ...], RouteKind] = {
+    (): RouteKind.PLACE,
+    MOVE: RouteKind.MOVE,
+    ("action", "recover"): RouteKind.RECOVER,
+    ("environments",): RouteKind.ENVIRONMENTS,
+    ("resources",): RouteKind.RESOURCES,
+    ("audit",): RouteKind.AUDIT,
 }
 
 
 def _below(tenant: str, rest: list[str]) -> Route:
     kind = _OF_TENANT.get(tuple(rest))
     if kind is not None:
-        return Route(kind, Place(tenant))
+        return Route(kind, ResourcePath(tenant))
     number = environment(rest[1]) if rest[0] == "environments" else None
     if number is None:
         raise _nothing()
@@ -196,30 +196,30 @@ def _below(tenant: str, rest: list[str]) -> Route:
 def _environment(tenant: str, number: int, rest: list[str]) -> Route:
     match rest:
         case []:
-            return Route(Kind.PLACE, Place(tenant, number))
+            return Route(RouteKind.PLACE, ResourcePath(tenant, number))
         case ["action", "move"]:
-            return Route(Kind.MOVE, Place(tenant, number))
+            return Route(RouteKind.MOVE, ResourcePath(tenant, number))
         case [("resources" | "matrix" | "runs") as kind]:
-            return Route(Kind(kind), Place(tenant, number))
+            return Route(RouteKind(kind), ResourcePath(tenant, number))
         case ["runs", run] if run:
-            return Route(Kind.RUN, Place(tenant, number), run=run)
+            return Route(RouteKind.RUN, ResourcePath(tenant, number), run=run)
         case ["resources", *name] if "" not in name:
             move = tuple(name[-2:]) == MOVE
             source = data_source("/".join(name[:-2] if move else name))
-            return Route(Kind.MOVE if move else Kind.PLACE, Place(tenant, number, source))
+            return Route(RouteKind.MOVE if move else RouteKind.PLACE, ResourcePath(tenant, number, source))
     raise _nothing()
 
 
 def _of_all(rest: list[str]) -> Route:
     """Return what an operator asks of environments, whoever owns what is in them."""
     if not rest:
-        return Route(Kind.ALL_ENVIRONMENTS)
+        return Route(RouteKind.ALL_ENVIRONMENTS)
     number = environment(rest[0])
     match rest[1:]:
         case [("matrix" | "runs") as kind] if number is not None:
-            return Route(Kind(kind), environment=number)
+            return Route(RouteKind(kind), environment=number)
         case ["runs", run] if number is not None and run:
-            return Route(Kind.RUN, environment=number, run=run)
+            return Route(RouteKind.RUN, environment=number, run=run)
     raise _nothing()
 
 

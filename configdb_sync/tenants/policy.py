@@ -23,7 +23,7 @@ from oslo_policy.policy import DocumentedRuleDefault, Operation, RuleDefault
 from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.openapi import CALLS, OPEN
-from configdb_sync.tenants.paths import Kind, Place, Route, route
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
 from configdb_sync.tenants.requests import Caller
 
 NAMESPACE = "configdb_sync.tenants"
@@ -102,7 +102,7 @@ def _calls() -> dict[str, list[tuple[str, str]]]:
         if path in OPEN:
             continue
         asked = route(tuple(path.format(**_EXAMPLES)[1:].split("/")))
-        source = asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is not None
+        source = asked.kind is RouteKind.PLACE and asked.place is not None and asked.place.data_source is not None
         for method in (method.upper() for method in methods):
             queries = (None, "level=") if source and method in _READING else (None,)
             publics = (False, True) if _is_public(asked, method) else (False,)
@@ -125,14 +125,14 @@ def rule_of(asked: Route, method: str, query: str | None, *, public: bool) -> st
     if public:
         return "public:get_values" if _values(asked.place, query) else "public:get"
     method = "GET" if method == "HEAD" else method
-    if asked.kind is Kind.PLACE and asked.place is not None:
+    if asked.kind is RouteKind.PLACE and asked.place is not None:
         return f"admin:{_of_place(asked.place, method, query)}"
-    if asked.kind is Kind.DOCUMENT:
+    if asked.kind is RouteKind.DOCUMENT:
         return f"admin:{_OF_DOCUMENTS.get(asked.document, 'other')}"
     return f"admin:{_OF_KINDS.get((asked.kind.value, method), 'other')}"
 
 
-def _of_place(place: Place, method: str, query: str | None) -> str:
+def _of_place(place: ResourcePath, method: str, query: str | None) -> str:
     if method == "GET":
         return "get_values" if _values(place, query) else "get"
     if place.environment is None:
@@ -140,7 +140,7 @@ def _of_place(place: Place, method: str, query: str | None) -> str:
     return "override" if method == "PUT" else "other"
 
 
-def _values(place: Place | None, query: str | None) -> bool:
+def _values(place: ResourcePath | None, query: str | None) -> bool:
     if place is None or place.data_source is None or query is None:
         return False
     # Whatever may turn out to be a parameter that shows values counts as one: %6Cevel, too.

@@ -1,4 +1,7 @@
-"""Lists (T15): pages by marker, never by offset; the marker needn't be there any more."""
+"""Queries: lists in pages (T15), and what a path names (T7).
+
+A page begins after a marker, never at an offset; what the marker names needn't exist any more.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from sqlalchemy import Connection, Row, Select
 
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database, Lookup
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import (
     Holding,
@@ -21,7 +24,6 @@ from configdb_sync.tenants.rows import (
     find_holding,
     find_resource,
     holding_of,
-    locked_numbers,
     resource_of,
     tenant_of,
 )
@@ -34,14 +36,14 @@ _METADATA = TENANTS.c.keys().index("metadata")
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Some items in order; ``marker`` is to be given for those that follow, None if there are none."""
+    """Some items in order; ``marker`` gives the following ones, None if there are none."""
 
     items: Sequence[T]
     marker: str | None = None
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """One entry of the audit trail."""
 
     number: int
@@ -68,11 +70,11 @@ def _page(
 
 
 def tenants(connection: Connection, marker: str | None, limit: int, *, recoverable: bool = False) -> Page[Tenant]:
-    """Return tenants by ID (code points): those that are there, or those marked for deletion."""
+    """Return tenants by ID (code points): those that exist, or those marked for deletion."""
     marked = TENANTS.c.deleted.is_not(None) if recoverable else TENANTS.c.deleted.is_(None)
     statement = sa.select(TENANTS).where(marked).order_by(TENANTS.c.id)
     if recoverable:
-        # Few of many: by the index on the time at which they go.
+        # Few of many: this uses the index on the time at which they are purged.
         statement = statement.where(TENANTS.c.purge_after.is_not(None))
     if marker is not None:
         statement = statement.where(TENANTS.c.id > marker)
@@ -86,23 +88,23 @@ def environments(connection: Connection, tenant: int, marker: int | None, limit:
 
 
 Values = tuple[tuple[Any, ...], ...]
-"""Rows of a tenant and, beside it in each, one of its environments; no environment is None in all places."""
+"""Rows of a tenant, each joined with one of its environments; without any, these columns are None."""
 
 
 def tenant_rows(database: Database, tenant: str, limit: int) -> Values:
-    """Return a tenant with so many of its environments and one more, by one statement; no rows: it isn't there."""
+    """Return a tenant with ``limit`` of its environments and one more, by one statement; no rows: it doesn't exist."""
     return tuple(_WITH_ENVIRONMENTS.rows(database, tenant=tenant, limit=limit + 1))
 
 
 def tenant_and_environments(rows: Values, limit: int) -> tuple[Tenant, Page[Holding]]:
-    """Return what rows say: the tenant, and the first page of its environments."""
+    """Return the tenant of these rows and the first page of its environments."""
     first = rows[0]
     held = [] if first[_WIDTH] is None else [holding_of(row[_WIDTH:]) for row in rows]
     return tenant_of(first[:_WIDTH]), _environments(held, limit)
 
 
 def metadata_of(rows: Values) -> str:
-    """Return the tenant's metadata as it is stored."""
+    """Return the tenant's metadata as stored."""
     text: str = rows[0][_METADATA]
     return text
 
@@ -152,7 +154,7 @@ def all_resources(connection: Connection, tenant: int, marker: tuple[int, str] |
     return _page(connection, statement, limit, resource_of, lambda one: f"{one.environment}/{one.name}")
 
 
-def audit(connection: Connection, tenant: str | None, marker: int | None, limit: int) -> Page[Entry]:
+def audit(connection: Connection, tenant: str | None, marker: int | None, limit: int) -> Page[AuditEntry]:
     """Return entries of the audit trail, newest first: all, or those of a tenant ID."""
     statement = sa.select(AUDIT).order_by(AUDIT.c.number.desc())
     if tenant is not None:
@@ -162,17 +164,14 @@ def audit(connection: Connection, tenant: str | None, marker: int | None, limit:
     return _page(connection, statement, limit, _entry, lambda entry: str(entry.number))
 
 
-def _entry(row: Row[Any]) -> Entry:
+def _entry(row: Row[Any]) -> AuditEntry:
     fields = {name: value for name, value in row._mapping.items() if name != "details"}  # noqa: SLF001  # public in SQLAlchemy
-    return Entry(**fields, details=json.loads(row.details))
-
-
-HOLDINGS_locating, TENANTS_locating = schema.HOLDINGS, schema.TENANTS
+    return AuditEntry(**fields, details=json.loads(row.details))
 
 
 @dataclass(frozen=True)
-class Live:
-    """An environment or a data source where the path says; ``resource`` is None for an environment."""
+class Located:
+    """An environment or a data source at its path; ``resource`` is None for an environment."""
 
     holding: Holding
     resource: Resource | None = None
@@ -180,13 +179,13 @@ class Live:
 
 @dataclass(frozen=True)
 class Moved:
-    """It was there once, and this tenant has it now."""
+    """It was at this path, and ``owner`` has it now."""
 
     owner: Tenant
 
 
-def locate(connection: Connection, tenant: Tenant, place: Place) -> Live | Moved:
-    """Return what is at a path below a tenant. Raises ``TenantRefusal`` 404 for nothing."""
+def locate(connection: Connection, tenant: Tenant, place: ResourcePath) -> Located | Moved:
+    """Return what a path below a tenant names. Raises ``TenantRefusal`` 404 for nothing."""
     assert place.environment is not None
     found = (
         _environment(connection, tenant, place.environment)
@@ -198,51 +197,48 @@ def locate(connection: Connection, tenant: Tenant, place: Place) -> Live | Moved
     return found
 
 
-def _environment(connection: Connection, tenant: Tenant, environment: int) -> Live | Moved | None:
+def _environment(connection: Connection, tenant: Tenant, environment: int) -> Located | Moved | None:
     holding = find_holding(connection, tenant.number, environment)
     if holding is not None and holding.live:
-        return Live(holding)
+        return Located(holding)
     former = schema.FORMER_HOLDERS
     row = connection.execute(
-        sa.select(HOLDINGS_locating)
-        .join(former, former.c.holding == HOLDINGS_locating.c.number)
+        sa.select(HOLDINGS)
+        .join(former, former.c.holding == HOLDINGS.c.number)
         .where(
             former.c.tenant == tenant.number,
             former.c.moved > 0,
-            HOLDINGS_locating.c.environment == environment,
-            HOLDINGS_locating.c.tenant != tenant.number,
+            HOLDINGS.c.environment == environment,
+            HOLDINGS.c.tenant != tenant.number,
         )
     ).first()
     if row is None or not (found := holding_of(row)).live:
         return None
-    return Moved(
-        tenant_of(
-            connection.execute(sa.select(TENANTS_locating).where(TENANTS_locating.c.number == found.tenant)).one()
-        )
-    )
+    return _moved(connection, found)
 
 
-def _data_source(connection: Connection, tenant: Tenant, environment: int, name: str) -> Live | Moved | None:
+def _data_source(connection: Connection, tenant: Tenant, environment: int, name: str) -> Located | Moved | None:
     resource = find_resource(connection, environment, name)
     if resource is None:
         return None
-    row = connection.execute(sa.select(HOLDINGS_locating).where(HOLDINGS_locating.c.number == resource.holding)).one()
+    row = connection.execute(sa.select(HOLDINGS).where(HOLDINGS.c.number == resource.holding)).one()
     holding = holding_of(row)
     if holding.tenant == tenant.number:
-        return Live(holding, resource)
+        return Located(holding, resource)
     if not was_at(connection, tenant.number, resource):
         return None
-    return Moved(
-        tenant_of(
-            connection.execute(sa.select(TENANTS_locating).where(TENANTS_locating.c.number == holding.tenant)).one()
-        )
-    )
+    return _moved(connection, holding)
+
+
+def _moved(connection: Connection, holding: Holding) -> Moved:
+    owner = sa.select(TENANTS).where(TENANTS.c.number == holding.tenant)
+    return Moved(tenant_of(connection.execute(owner).one()))
 
 
 def was_at(connection: Connection, tenant: int, resource: Resource) -> bool:
-    """Tell whether a data source was ever a tenant's that it isn't now.
+    """Tell whether a tenant owned a data source that it doesn't own now.
 
-    By itself, or as part of an environment that was moved: then it was in there before that move (``cut``).
+    It owned it by itself, or as part of an environment that was moved after the data source entered it (``cut``).
     """
     homes, holders = schema.FORMER_HOMES, schema.FORMER_HOLDERS
     alone = sa.select(homes.c.tenant).where(homes.c.tenant == tenant, homes.c.resource == resource.number)
@@ -250,11 +246,3 @@ def was_at(connection: Connection, tenant: int, resource: Resource) -> bool:
         holders.c.tenant == tenant, holders.c.holding == resource.holding, holders.c.cut > resource.entered
     )
     return connection.execute(sa.union_all(alone, within).limit(1)).first() is not None
-
-
-def owner_of(connection: Connection, holding: int) -> Tenant:
-    """Return the tenant of a holding, locked."""
-    number = connection.execute(
-        sa.select(HOLDINGS_locating.c.tenant).where(HOLDINGS_locating.c.number == holding)
-    ).scalar_one()
-    return locked_numbers(connection, [number])[number]

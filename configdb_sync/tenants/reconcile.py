@@ -30,7 +30,7 @@ HOLDINGS, RESOURCES, TENANTS = schema.HOLDINGS, schema.RESOURCES, schema.TENANTS
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredOwners:
     """What the registry says of an environment: its home, and each tenant's definition ids with their names."""
 
     environment: int
@@ -38,7 +38,7 @@ class Wanted:
     definitions: Mapping[str, Mapping[int, str]]
 
 
-def wanted(connection: Connection, environment: int) -> Wanted:
+def desired_owners(connection: Connection, environment: int) -> DesiredOwners:
     """Return what the registry says of an environment."""
     rows = connection.execute(
         sa.select(TENANTS.c.id, RESOURCES.c.definition, RESOURCES.c.name)
@@ -51,10 +51,10 @@ def wanted(connection: Connection, environment: int) -> Wanted:
     for tenant, definition, name in rows:
         found.setdefault(tenant, {})[definition] = name
     home = ownership.home_of(connection, environment)
-    return Wanted(environment, None if home is None else home.id, found)
+    return DesiredOwners(environment, None if home is None else home.id, found)
 
 
-def align(client: ConfigDBClient, told: Wanted) -> list[str]:
+def align(client: ConfigDBClient, told: DesiredOwners) -> list[str]:
     """Put each definition into its owner's component, and the home into our records; return what was done.
 
     Raises ``ConfigDBError`` as the client; what was done until then stays and is right.
@@ -86,7 +86,7 @@ def align(client: ConfigDBClient, told: Wanted) -> list[str]:
     return done + _tell_home(client, told, components)
 
 
-def _tell_home(client: ConfigDBClient, told: Wanted, components: list[Component]) -> list[str]:
+def _tell_home(client: ConfigDBClient, told: DesiredOwners, components: list[Component]) -> list[str]:
     """Keep the home tenant in our own records too, so that it holds on a new master."""
     ours = next((one for one in components if one.name == records_component(told.environment)), None)
     records = next((one for one in ours.definitions if one.name == RECORDS), None) if ours is not None else None
@@ -139,7 +139,7 @@ def _ours(component: str, name: str, environment: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Found:
+class AdoptableDefinition:
     """A definition that may be adopted, and the component that it lies in."""
 
     definition: int
@@ -147,7 +147,7 @@ class Found:
     component: str
 
 
-def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) -> list[Found]:
+def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) -> list[AdoptableDefinition]:
     """Return the environment's definitions that nobody owns, our own records left out.
 
     Raises ``MissingError`` if the environment isn't in ConfigDB, ``SettingsError`` for one that other environments
@@ -158,7 +158,7 @@ def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) 
     for other in client.environments():
         for number in other.components:
             users.setdefault(number, []).append(other.id)
-    free: list[Found] = []
+    free: list[AdoptableDefinition] = []
     for component in client.components():
         if component.id not in found.components:
             continue
@@ -172,5 +172,5 @@ def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) 
                 " sources can't become one tenant's",
                 way_out="give each environment a component of its own first",
             )
-        free += [Found(one.id, one.name, component.name) for one in named]
+        free += [AdoptableDefinition(one.id, one.name, component.name) for one in named]
     return free

@@ -10,10 +10,10 @@ from typing import Any
 from wsgiref.handlers import format_date_time
 
 from configdb_sync.tenants.answers import Headers, as_json
-from configdb_sync.tenants.paths import VERSION, Place
-from configdb_sync.tenants.queries import Entry, Page, Values, metadata_of, tenant_and_environments
+from configdb_sync.tenants.paths import VERSION, ResourcePath
+from configdb_sync.tenants.queries import AuditEntry, Page, Values, metadata_of, tenant_and_environments
 from configdb_sync.tenants.refusals import refuse, shown
-from configdb_sync.tenants.rows import Holding, Resource, State, Tenant, there
+from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, require_tenant
 from configdb_sync.tenants.targets import encoded
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
@@ -25,7 +25,7 @@ def moment(time: int) -> str:
     return (_EPOCH + timedelta(microseconds=time)).isoformat(timespec="microseconds") + "Z"
 
 
-def _state(state: State) -> dict[str, Any]:
+def _state(state: StatusRow) -> dict[str, Any]:
     return {
         "status": None if state.status is None else state.status.shown,
         "status_details": state.details,
@@ -42,7 +42,7 @@ def tenant_item(tenant: Tenant) -> dict[str, Any]:
         "updatable": tenant.updatable,
         "resource_count": tenant.counts.size,
         **_state(tenant),
-        "links": {"self": Place(tenant.id).url},
+        "links": {"self": ResourcePath(tenant.id).url},
     }
     if tenant.deleted is not None and tenant.purge_after is not None:
         found |= {"deleted_at": moment(tenant.deleted), "recoverable_until": moment(tenant.purge_after)}
@@ -58,13 +58,13 @@ def environments_view(tenant: str, page: Page[Holding], limit: int) -> dict[str,
     """Return a page of a tenant's top-level resources."""
     return {
         "resources": [environment_item(tenant, holding) for holding in page.items],
-        "resources_next": page.marker and _next(f"{Place(tenant).url}/environments", page.marker, limit),
+        "resources_next": page.marker and _next(f"{ResourcePath(tenant).url}/environments", page.marker, limit),
     }
 
 
 def environment_item(tenant: str, holding: Holding) -> dict[str, Any]:
     """Return an environment of a tenant as a list shows it."""
-    place = Place(tenant, holding.environment)
+    place = ResourcePath(tenant, holding.environment)
     return {
         "id": place.path,
         "environment": holding.environment,
@@ -77,7 +77,7 @@ def environment_item(tenant: str, holding: Holding) -> dict[str, Any]:
 
 def environment_view(tenant: str, holding: Holding, page: Page[Resource], limit: int) -> dict[str, Any]:
     """Return the representation of what a tenant has in an environment, with a page of its data sources."""
-    base = f"{Place(tenant, holding.environment).url}/resources"
+    base = f"{ResourcePath(tenant, holding.environment).url}/resources"
     return {
         **environment_item(tenant, holding),
         "tenant": tenant,
@@ -88,7 +88,7 @@ def environment_view(tenant: str, holding: Holding, page: Page[Resource], limit:
 
 def resource_item(tenant: str, resource: Resource) -> dict[str, Any]:
     """Return a data source."""
-    place = Place(tenant, resource.environment, resource.name)
+    place = ResourcePath(tenant, resource.environment, resource.name)
     return {
         "id": place.path,
         "tenant": tenant,
@@ -116,7 +116,7 @@ def tenants_view(page: Page[Tenant], limit: int, *, recoverable: bool) -> dict[s
     }
 
 
-def audit_view(base: str, page: Page[Entry], limit: int) -> dict[str, Any]:
+def audit_view(base: str, page: Page[AuditEntry], limit: int) -> dict[str, Any]:
     """Return a page of the audit trail."""
     return {
         "entries": [entry_item(entry) for entry in page.items],
@@ -124,7 +124,7 @@ def audit_view(base: str, page: Page[Entry], limit: int) -> dict[str, Any]:
     }
 
 
-def entry_item(entry: Entry) -> dict[str, Any]:
+def entry_item(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry of the audit trail: who, when, from where, what."""
     return {
         "number": entry.number,
@@ -145,7 +145,7 @@ def _next(base: str, marker: str | None, limit: int) -> str | None:
     return f"{base}{'&' if '?' in base else '?'}limit={limit}&marker={encoded(marker)}"
 
 
-def state_headers(tenant: str, state: State, etag: str, count: int | None = None) -> Headers:
+def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = None) -> Headers:
     """Return the metadata headers that GET and HEAD have alike (T3)."""
     headers = [
         ("ETag", f'"{etag}"'),
@@ -178,10 +178,10 @@ _KNOWN = IGNORED | {"id", "metadata", "status", "status_details"}
 
 @dataclass(frozen=True)
 class TenantBody:
-    """What a PUT says: the metadata, and the status fields that it repeats."""
+    """The body of a PUT: the metadata, and the status fields that it repeats."""
 
     metadata: dict[str, str]
-    told: dict[str, Any]
+    status: dict[str, Any]
 
 
 def read_body(body: Any, tenant: str) -> TenantBody:
@@ -235,10 +235,10 @@ class TenantAnswer:
 def tenant_answer(rows: Values, tenant: str, limit: int) -> TenantAnswer:
     """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``TenantRefusal`` 404, 410."""
     if not rows:
-        there(None, tenant)
+        require_tenant(None, tenant)
     small = len(rows) <= _MOST_ROWS and len(metadata_of(rows)) <= _LONGEST_METADATA
     found = _kept(rows, limit) if small else _made(rows, limit)
-    there(found.tenant, tenant)
+    require_tenant(found.tenant, tenant)
     return found
 
 

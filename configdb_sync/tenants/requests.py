@@ -10,9 +10,9 @@ from typing import Any
 
 from configdb_sync.clock import Clock
 from configdb_sync.entity_tags import Tags, read_tags
-from configdb_sync.tenants.paths import Kind, Place, Route
+from configdb_sync.tenants.lifecycle import Preconditions
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.refusals import TenantRefusal, refuse
-from configdb_sync.tenants.registry import Conditions
 from configdb_sync.tenants.targets import KEYS, Target, parameters, read_target
 
 Environ = Mapping[str, Any]
@@ -49,13 +49,13 @@ class Request:
         return int(now.timestamp()) * 1_000_000 + now.microsecond
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ResourcePath:
         """The tenant, environment or data source that the URL names."""
         assert self.route.place is not None
         return self.route.place
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> RouteKind:
         """What the URL stands for."""
         return self.route.kind
 
@@ -68,9 +68,9 @@ class Request:
         """Whether it has If-Match or If-None-Match."""
         return "HTTP_IF_MATCH" in self.environ or "HTTP_IF_NONE_MATCH" in self.environ
 
-    def conditions(self) -> Conditions:
+    def conditions(self) -> Preconditions:
         """Return If-Match and If-None-Match. Raises ``TenantRefusal`` 400 for malformed ones."""
-        return Conditions(
+        return Preconditions(
             _tags(self.environ, "If-Match", "HTTP_IF_MATCH"), _tags(self.environ, "If-None-Match", "HTTP_IF_NONE_MATCH")
         )
 

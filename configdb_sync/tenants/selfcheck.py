@@ -10,10 +10,10 @@ import socket
 import ssl
 from dataclasses import dataclass
 
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 
 _LONGEST = 65536
-_LONG = Place("\U0001f600" * 255).move_url("\U0001f601" * 255)
+_LONG = ResourcePath("\U0001f600" * 255).move_url("\U0001f601" * 255)
 
 
 _COMPRESSED = "a proxy compresses answers: their ETags change, and a conditional move never matches"

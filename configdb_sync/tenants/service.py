@@ -23,10 +23,10 @@ from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
-from configdb_sync.tenants.context import Context, Limits, NoPull, Pages, Pull, StatusCalls
+from configdb_sync.tenants.context import ApiLimits, Context, NoPull, Pages, Pull, StatusCalls
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.outbox_worker import Connected, Following
+from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
@@ -61,7 +61,7 @@ class Service:
     access: Callable[[], Access]
     database_url: str
     transport: Transport = field(default_factory=Transport)
-    limits: Limits = field(default_factory=Limits)
+    limits: ApiLimits = field(default_factory=ApiLimits)
     listed: int = 100
     unguarded: bool = False
     connect: Callable[[], AbstractContextManager[ConfigDBClient]] | None = None
@@ -115,7 +115,7 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
         context = Context(registry, service.limits)
         if service.connect is not None:
             client = Connected(service.connect)
-            following = Following(registry, client, SystemClock())
+            following = OutboxWorker(registry, client, SystemClock())
             context = Context(registry, service.limits, following, service.pull(registry, client), client)
         pull = context.pull
         context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: pull.failures))

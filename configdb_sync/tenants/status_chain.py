@@ -18,11 +18,11 @@ from configdb_sync.store import schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants import ownership, queries
 from configdb_sync.tenants.outbox_worker import change_now
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.queries import Live
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Holding, Resource, State, Tenant, cut
+from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, cut
 from configdb_sync.tenants.status_drivers import GuardedDriver, StatusContext, StatusDriver
 
 log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ class Chain:
         self._drivers = {name: GuardedDriver(driver) for name, driver in drivers.items()}
         self._clock = clock
         self._max_age = max_age
-        self._turns = Turns(registry.database, clock)
+        self._turns = PollThrottle(registry.database, clock)
         self._lock = threading.Lock()
-        self._asked: dict[Place, tuple[float, bool]] = {}
+        self._asked: dict[ResourcePath, tuple[float, bool]] = {}
         self._open: dict[str, float] = {}
         self.failures: Counter[str] = Counter()
 
-    def refresh(self, place: Place) -> bool:
+    def refresh(self, place: ResourcePath) -> bool:
         """Bring the stored status of a place up to date; return False if ConfigDB couldn't be asked.
 
         Nothing is raised: what fails is logged and counted, and the stored status holds (S7).
@@ -81,7 +81,7 @@ class Chain:
             self._asked[place] = (now - since, fresh)
         return fresh
 
-    def _in_turn(self, place: Place) -> tuple[bool, float]:
+    def _in_turn(self, place: ResourcePath) -> tuple[bool, float]:
         """Ask unless another process has of late; return whether all could be asked, and how many seconds ago."""
         if not self._max_age:
             return self._refresh(place), 0.0
@@ -97,14 +97,14 @@ class Chain:
             self._turns.tell(place, fresh=fresh)
         return fresh, 0.0
 
-    def _refresh(self, place: Place) -> bool:
+    def _refresh(self, place: ResourcePath) -> bool:
         if place.environment is None:
             tenant = self._registry.tenant(place.tenant)
             page = self._registry.read(lambda one: queries.all_resources(one, tenant.number, None, MOST))
             fresh = self._sources(place, page.items)
             return self._whole(place, self._registry.tenant(place.tenant), "tenant") and fresh
         _, found = self._registry.locate(place)
-        if not isinstance(found, Live):
+        if not isinstance(found, Located):
             return True
         if found.resource is not None:
             return self._sources(place, [found.resource])
@@ -112,13 +112,13 @@ class Chain:
         page = self._registry.read(lambda one: queries.resources(one, number, None, MOST))
         fresh = self._sources(place, page.items)
         _, found = self._registry.locate(place)
-        return not isinstance(found, Live) or (self._whole(place, found.holding, "environment") and fresh)
+        return not isinstance(found, Located) or (self._whole(place, found.holding, "environment") and fresh)
 
-    def _sources(self, place: Place, sources: Any) -> bool:
+    def _sources(self, place: ResourcePath, sources: Any) -> bool:
         changed: dict[int, dict[str, tuple[Resource, StatusContext]]] = {}
         before = [
             StatusContext(
-                Place(place.tenant, source.environment, source.name),
+                ResourcePath(place.tenant, source.environment, source.name),
                 source.status,
                 source.details,
                 source.definition,
@@ -140,9 +140,9 @@ class Chain:
         found = {name: (after.status, after.details) for name, (_, after) in told.items()}
         # Only over what was read: a push meanwhile knows better.
         read = {name: source.version for name, (source, _) in told.items()}
-        self._registry.write(change, lambda work: ownership.tell(work, environment, found, only=read))
+        self._registry.write(change, lambda work: ownership.set_status(work, environment, found, only=read))
 
-    def _whole(self, place: Place, state: State, kind: str) -> bool:
+    def _whole(self, place: ResourcePath, state: StatusRow, kind: str) -> bool:
         """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
         before = StatusContext(place, state.status, state.details)
         (after,), fresh = self._ask([before], kind)
@@ -190,7 +190,7 @@ _KEPT = 3600.0
 
 
 @dataclass(frozen=True)
-class Turn:
+class PollTurn:
     """``mine``: to be asked by this process, now; else ``since``: seconds for which the answer has been there.
 
     ``fresh``: whether whoever asked last could ask all.
@@ -202,14 +202,14 @@ class Turn:
 
 
 @dataclass
-class Turns:
+class PollThrottle:
     """Gives turns. Safe for several threads."""
 
     database: Database
     clock: Clock
     _pruned: float = field(default=0.0, repr=False)
 
-    def take(self, place: Place, max_age: float) -> Turn:
+    def take(self, place: ResourcePath, max_age: float) -> PollTurn:
         """Return whose turn it is for a place; if it is this process's, it is noted as having asked."""
         now, key = self._now(), _key(place)
         old = sa.or_(TURNS.c.asked <= now - int(max_age * _SECOND), TURNS.c.asked > now + _AHEAD)
@@ -217,18 +217,18 @@ class Turns:
         statement = statement.on_conflict_do_update(index_elements=["place"], set_={"asked": now}, where=old)
         self._prune(max(max_age, _KEPT))
 
-        def work(connection: Connection) -> Turn:
+        def work(connection: Connection) -> PollTurn:
             given = connection.execute(statement.returning(TURNS.c.fresh)).first()
             if given is not None:
-                return Turn(mine=True, fresh=bool(given.fresh))
+                return PollTurn(mine=True, fresh=bool(given.fresh))
             row = connection.execute(sa.select(TURNS).where(TURNS.c.place == key)).first()
             if row is None:
-                return Turn(mine=True, fresh=True)
-            return Turn(mine=False, fresh=bool(row.fresh), since=max(0.0, (now - row.asked) / _SECOND))
+                return PollTurn(mine=True, fresh=True)
+            return PollTurn(mine=False, fresh=bool(row.fresh), since=max(0.0, (now - row.asked) / _SECOND))
 
         return self.database.write(work)
 
-    def tell(self, place: Place, *, fresh: bool) -> None:
+    def tell(self, place: ResourcePath, *, fresh: bool) -> None:
         """Note whether all could be asked."""
         statement = sa.update(TURNS).where(TURNS.c.place == _key(place)).values(fresh=fresh)
         self.database.write(lambda connection: connection.execute(statement))
@@ -245,5 +245,5 @@ class Turns:
         return int(now.timestamp()) * _SECOND + now.microsecond
 
 
-def _key(place: Place) -> str:
+def _key(place: ResourcePath) -> str:
     return hashlib.sha256(place.url.encode("ascii")).hexdigest()

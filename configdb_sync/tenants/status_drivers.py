@@ -17,8 +17,8 @@ from configdb_sync.errors import ConfigDBError, SettingsError
 from configdb_sync.store.database import Database
 from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import SourceState, source_states
-from configdb_sync.tenants.outbox_worker import there
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.outbox_worker import process_exists
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.rows import Status
 
 GROUP = "configdb_sync.status_drivers"
@@ -37,7 +37,7 @@ class StatusContext:
     ``definition``: a data source's id in ConfigDB; ``run``: the run that said it is at work on it.
     """
 
-    place: Place
+    place: ResourcePath
     status: Status | None
     details: str | None
     definition: int | None = None
@@ -49,7 +49,7 @@ class StatusContext:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class DriverServices:
     """What a driver is made with."""
 
     database: Database
@@ -69,7 +69,7 @@ class StatusDriver:
     local = True
     deadline = 5.0
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: DriverServices) -> None:
         self.surroundings = surroundings
 
     def begin(self) -> None:
@@ -91,9 +91,9 @@ class StatusDriver:
 class SyncDriver(StatusDriver):
     """What the runs recorded: at work, in step, failed; and that a run died (S8)."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: DriverServices) -> None:
         super().__init__(surroundings)
-        alive = Alive(socket.gethostname(), there)
+        alive = Alive(socket.gethostname(), process_exists)
         self._past = PastRuns(surroundings.database, surroundings.clock, alive)
         # Of this thread's question alone: an older answer would take back what a run has told since.
         self._asked = threading.local()
@@ -130,7 +130,7 @@ class ConfigDBDriver(StatusDriver):
 
     local = False
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: DriverServices) -> None:
         super().__init__(surroundings)
         self._kept: dict[int, tuple[float, frozenset[int]]] = {}
 
@@ -144,11 +144,11 @@ class ConfigDBDriver(StatusDriver):
         # Only that it is there is believed of an older answer: it may have been made since.
         if kept is not None and self.surroundings.clock.monotonic() - kept[0] < _KEPT and context.definition in kept[1]:
             return context
-        there = self._definitions(environment)
+        process_exists = self._definitions(environment)
         if len(self._kept) > _MOST:
             self._kept.clear()
-        self._kept[environment] = (self.surroundings.clock.monotonic(), there)
-        if context.definition in there:
+        self._kept[environment] = (self.surroundings.clock.monotonic(), process_exists)
+        if context.definition in process_exists:
             return context
         return context.told(Status.ERROR, f"resource definition {context.definition} is gone from ConfigDB")
 
@@ -165,11 +165,11 @@ class ConfigDBDriver(StatusDriver):
         )
 
 
-def load(names: Sequence[str], surroundings: Surroundings) -> dict[str, StatusDriver]:
+def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, StatusDriver]:
     """Return the drivers of these names, in order. Raises ``SettingsError`` for one that isn't installed, fails, takes
     long or lacks a method (R6)."""
     # The product's own are known where it isn't installed by pip too, as in the Fuel plugin.
-    installed: dict[str, Callable[[], Callable[[Surroundings], StatusDriver]]] = {
+    installed: dict[str, Callable[[], Callable[[DriverServices], StatusDriver]]] = {
         "sync": lambda: SyncDriver,
         "configdb": lambda: ConfigDBDriver,
         **{found.name: found.load for found in entry_points(group=GROUP)},
@@ -192,7 +192,9 @@ class _UnusableError(Exception):
     pass
 
 
-def _made(load_class: Callable[[], Callable[[Surroundings], StatusDriver]], surroundings: Surroundings) -> StatusDriver:
+def _made(
+    load_class: Callable[[], Callable[[DriverServices], StatusDriver]], surroundings: DriverServices
+) -> StatusDriver:
     """Return a driver, made in a thread of its own: its code is others'. Raises ``_UnusableError``."""
     made: list[StatusDriver] = []
     faults: list[BaseException] = []

@@ -102,9 +102,9 @@ class TaskOwners:
         def work(work: Work) -> None:
             settled = ownership.settle_home(work, environment, home)
             if settled.deleted is None:
-                new = ownership.own(work, settled.id, environment, taken)
+                new = ownership.register(work, settled.id, environment, taken)
                 if self._run is not None:
-                    ownership.tell(work, environment, self._build(new), self._run)
+                    ownership.set_status(work, environment, self._build(new), self._run)
 
         self.registry.write(change_now(self.clock, self.author, "run"), work)
 
@@ -118,13 +118,13 @@ class TaskOwners:
         self._run = None
         self._tell(environment, None)
 
-    def _build(self, sources: Iterable[str]) -> dict[str, ownership.Told]:
+    def _build(self, sources: Iterable[str]) -> dict[str, ownership.Report]:
         return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
 
     def _tell(self, environment: int, run: str | None) -> None:
         try:
             listed = dict(self.registry.read(lambda connection: ownership.owned(connection, environment)))
-            told: dict[str, ownership.Told] = {}
+            told: dict[str, ownership.Report] = {}
             if run is not None:
                 told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
             else:

@@ -11,7 +11,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from configdb_sync.tenants import app, openapi, paths
-from configdb_sync.tenants.paths import Kind, route
+from configdb_sync.tenants.paths import RouteKind, route
 from configdb_sync.tenants.refusals import TenantRefusal
 from tests.tenants import described
 from tests.tenants.test_targets import GOOD
@@ -32,7 +32,7 @@ def test_every_call_is_there_with_its_methods(path: str) -> None:
 
 def test_all_that_the_code_has_is_told() -> None:
     kinds = {route(tuple(path.format(**EXAMPLE)[1:].split("/"))).kind for path in openapi.CALLS}
-    assert kinds == {*app._TABLE, Kind.DOCUMENT}
+    assert kinds == {*app._TABLE, RouteKind.DOCUMENT}
 
 
 def _wadl() -> ET.Element:

@@ -13,7 +13,7 @@ import pytest
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import app, openapi, policy
-from configdb_sync.tenants.paths import Kind, Place, Route, route
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
 from configdb_sync.tenants.policy import EVERY, Policy, rule_of
 from configdb_sync.tenants.requests import Caller
 from tests.support.clocks import ManualClock
@@ -182,7 +182,7 @@ def described() -> Mapping[tuple[str, str], set[str]]:
 def test_the_rules_tell_each_call_that_needs_them(path: str) -> None:
     """What the sample says of a rule's calls is what the code asks for."""
     asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
-    source = asked.place is not None and asked.kind is Kind.PLACE and asked.place.data_source is not None
+    source = asked.place is not None and asked.kind is RouteKind.PLACE and asked.place.data_source is not None
     for method in app.methods_of(asked):
         told = described().get((path, method), set())
         for query in (None, "level=nodes=1") if source and method == "GET" else (None,):
@@ -192,7 +192,7 @@ def test_the_rules_tell_each_call_that_needs_them(path: str) -> None:
 
 
 def test_no_spelling_of_level_gets_round_its_rule() -> None:
-    asked = Route(Kind.PLACE, Place("t", 1, "astute"))
+    asked = Route(RouteKind.PLACE, ResourcePath("t", 1, "astute"))
     for query in ("level=", "%6Cevel=nodes=1", "fields=id&lev%65l=", "%6c%65%76%65%6c", "show=history"):
         assert rule_of(asked, "HEAD", query, public=True) == "public:get_values"
     assert rule_of(asked, "GET", "fields=id", public=True) == "public:get"
