@@ -37,7 +37,7 @@ from tests.peers import keystone, postgresql
 TENANTS = 100
 TIMES = itertools.count(1)
 HELLO = """
-from configdb_sync.serving import Gunicorn, Listen, Transport
+from configdb_sync.web.service import Gunicorn, Listen, Transport
 BODY = b"x" * 600
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "600")])

@@ -22,10 +22,10 @@ from configdb_sync.tenants.ownership import owned
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.reconcile import adoptable
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.representations import read_body
 from configdb_sync.tenants.rows import ChangeInfo, StatusRow, Tenant
+from configdb_sync.web.refusals import RefusalError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ def _command(name: str) -> Callable[[F], click.Command]:
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
-            except TenantRefusal as refusal:
+            except RefusalError as refusal:
                 kind = StateError if refusal.status >= 500 else SettingsError
                 raise kind(refusal.what) from refusal
 
@@ -204,7 +204,7 @@ def move_command(
                 return
             check_movable(lambda: client)
             new = registry.move(_change(session), place, target)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 301:
                 raise SettingsError("it has been moved already", way_out=f"it is at {refusal.headers[0][1]}") from None
             raise

@@ -170,15 +170,14 @@ def serve(
     or `login` there, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.serving import Transport, read_listen
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
     from configdb_sync.tenants.context import DAY, ApiLimits, NoPull, Pull
-    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.status_chain import Chain
     from configdb_sync.tenants.status_drivers import DriverServices, load
+    from configdb_sync.web.service import JsonFormatter, TextFormatter, Transport, read_listen, use
 
     own = service_id(session.run)
     formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)

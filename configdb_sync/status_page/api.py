@@ -1,6 +1,6 @@
 """What the status page answers, as JSON values: the API sends them as they are, the pages show them as HTML.
 
-Methods take the request's query parameters. They raise ``TenantRefusal``: 400 for impossible parameters, 404 for what
+Methods take the request's query parameters. They raise ``RefusalError``: 400 for impossible parameters, 404 for what
 doesn't exist, 503 while ConfigDB is unavailable.
 """
 
@@ -23,9 +23,9 @@ from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, unchanged
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Request
 from configdb_sync.tenants.rows import Resource, body_etag
+from configdb_sync.web.refusals import refuse
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")

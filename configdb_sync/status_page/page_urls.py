@@ -13,8 +13,8 @@ from typing import Protocol
 
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
-from configdb_sync.tenants.refusals import refuse
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
@@ -24,7 +24,7 @@ _SHOWN = frozenset({RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN})
 def page_route(segments: Sequence[str]) -> Route:
     """Return the API's route that a page shows, or a document ``sign-in`` or ``sign-out``.
 
-    Raises ``TenantRefusal``: 400 for an impossible tenant ID or name, 404 for a page that doesn't exist.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or name, 404 for a page that doesn't exist.
     """
     match segments[1:]:
         case [] | [""]:

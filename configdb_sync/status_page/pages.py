@@ -25,9 +25,9 @@ from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
-from configdb_sync.tenants.targets import Target, encoded
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import Target, encoded
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class Pages:
             query = f"level=&{target.query or ''}" if shown.kind is RouteKind.PLACE else target.query
             try:
                 caller = admit(self._caller(environ, shown.place), shown, query)
-            except TenantRefusal as refusal:
+            except RefusalError as refusal:
                 if refusal.status == 401 and self._sign_in is not None:
                     return self._sign_in.redirect(shown, target.query)
                 raise
             return self._page(shown, target.query, caller)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status in {301, 303}:
                 return Answer(refusal.status, headers=(*refusal.headers, *SAFE))
             title = HTTPStatus(refusal.status).phrase
@@ -229,7 +229,7 @@ _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]+)?")
 
 
 def _check_host(environ: Environ) -> None:
-    """Raise ``TenantRefusal`` 403 if a browser addresses this machine by a name that isn't its own."""
+    """Raise ``RefusalError`` 403 if a browser addresses this machine by a name that isn't its own."""
     found = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))
     name = "" if found is None else found["name"].strip("[]").lower()
     try:

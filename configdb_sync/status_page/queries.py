@@ -27,9 +27,9 @@ from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastNode, PastRun, PastRuns
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastRun, PastRuns, Problem, RunNode
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
-from configdb_sync.store.states import Matrix, NodeRow, Problem, read_matrix, stamp_of
+from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.history import histories
@@ -282,7 +282,7 @@ class EnvironmentRuns:
             return self.past.newest(self.environment, limit, before)
         return self._own(self.past.newest(self.environment, limit, before, nodes=self._nodes))
 
-    def find(self, run: PastRun) -> tuple[PastRun, list[PastNode]] | None:
+    def find(self, run: PastRun) -> tuple[PastRun, list[RunNode]] | None:
         """Return a run and what it did with nodes; None if it processed none of an owner's."""
         nodes = self.past.nodes_of(run.identity)
         if self.data_sources is None:

@@ -13,14 +13,14 @@ from typing import Any
 from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
 from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
-from configdb_sync.store.runs import PastNode, PastRun
+from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.store.states import NodeRow, State
 from configdb_sync.sync.layers import Leaf, leaf_json
 from configdb_sync.tenants import representations
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Page
 from configdb_sync.tenants.rows import Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 
 def _base(scope: str | None, environment: int) -> str:
@@ -100,7 +100,7 @@ def runs_view(
 
 def run_view(
     run: PastRun,
-    nodes: Sequence[PastNode],
+    nodes: Sequence[RunNode],
     report: Mapping[str, Any] | None,
     failed: Mapping[str, int],
     scope: str | None,

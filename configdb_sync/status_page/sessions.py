@@ -23,8 +23,8 @@ from configdb_sync.errors import AccessError, ProductError, SettingsError
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller
+from configdb_sync.web.refusals import RefusalError, refuse
 
 log = logging.getLogger(__name__)
 
@@ -52,25 +52,25 @@ class Sessions(Protocol):
         """The form's fields."""
 
     def begin(self, form: Mapping[str, str], now: float) -> str:
-        """Return the cookie's value. Raises ``TenantRefusal`` 401 for wrong input, 503."""
+        """Return the cookie's value. Raises ``RefusalError`` 401 for wrong input, 503."""
 
     def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return who calls with a cookie, from which address.
 
-        Raises ``TenantRefusal`` 401 for a cookie that is invalid or over, 503.
+        Raises ``RefusalError`` 401 for a cookie that is invalid or over, 503.
         """
 
     def end(self, cookie: str, now: float, address: str) -> float:
         """Revoke the cookie wherever else it is accepted; return until when it would have been valid.
 
-        Raises ``TenantRefusal`` 401 for an invalid cookie, 503 if its validity is unknown.
+        Raises ``RefusalError`` 401 for an invalid cookie, 503 if its validity is unknown.
         """
 
     def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant whose pages are shown first, None for those of all."""
 
 
-def no_session(what: str = "sign in to see this") -> TenantRefusal:
+def no_session(what: str = "sign in to see this") -> RefusalError:
     """Return the 401 to raise."""
     return refuse(401, what, ("WWW-Authenticate", 'Bearer realm="tenants"'))
 
@@ -116,7 +116,7 @@ class TokenSessions:
         return self._read(cookie, now)[1]
 
     def _read(self, cookie: str, now: float) -> tuple[str | None, float]:
-        """Return the tenant and the end of a cookie that is valid now. Raises ``TenantRefusal`` 401."""
+        """Return the tenant and the end of a cookie that is valid now. Raises ``RefusalError`` 401."""
         parts = cookie.split(".")
         if len(parts) != 4 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
             raise no_session()
@@ -141,7 +141,7 @@ class TokenSessions:
             return None
         try:
             return paths.tenant_id(form.get("tenant", ""))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             raise no_session(refusal.what) from None
 
     def _proof(self, tenant: str | None, until: str, nonce: str) -> str:
@@ -158,7 +158,7 @@ def _unpacked(text: str) -> str | None:
     try:
         found = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return paths.tenant_id(found.decode("utf-8"))
-    except (ValueError, binascii.Error, TenantRefusal):
+    except (ValueError, binascii.Error, RefusalError):
         return None
 
 
@@ -241,7 +241,7 @@ class KeystoneSessions:
             return None
         try:
             return ResourcePath(paths.tenant_id(form.get("tenant", "")))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             raise no_session(refusal.what) from None
 
 

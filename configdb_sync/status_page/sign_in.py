@@ -19,10 +19,10 @@ from configdb_sync.status_page.sessions import Sessions, no_session
 from configdb_sync.store import schema
 from configdb_sync.tenants.answers import Answer, Headers
 from configdb_sync.tenants.paths import ResourcePath, Route
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Caller, Environ, read_body
-from configdb_sync.tenants.targets import Target, encoded, parameters, read_target
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import Target, encoded, parameters, read_target
 
 _FORM = 16 * 1024
 """Bytes of a form at most."""
@@ -69,7 +69,7 @@ class SignIn:
         self._name = f"{'__Host-' if secure else ''}configdb-sync-{'tenant' if public else 'admin'}"
 
     def caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
-        """Return who sends the cookie. Raises ``TenantRefusal`` 401, 503."""
+        """Return who sends the cookie. Raises ``RefusalError`` 401, 503."""
         cookie = _cookie(environ, self._name)
         if cookie is None:
             raise no_session()
@@ -84,7 +84,7 @@ class SignIn:
         return _redirect(f"/status/sign-in?next={encoded(asked)}")
 
     def answer(self, environ: Environ, method: str, document: str, target: Target) -> Answer:
-        """Answer a request to sign in or out. Raises ``TenantRefusal``."""
+        """Answer a request to sign in or out. Raises ``RefusalError``."""
         if document == page_urls.SIGN_OUT:
             if method != "POST":
                 raise refuse(405, "signing out is a POST", ("Allow", "POST"))
@@ -101,7 +101,7 @@ class SignIn:
             self._failures.check(_address(environ))
             cookie = self._sessions.begin(form, self._clock.now().timestamp())
             home = self._sessions.home(form)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 401:
                 self._failures.note(_address(environ))
             if refusal.status not in {401, 429, 503}:
@@ -111,21 +111,21 @@ class SignIn:
         return _redirect(next_page(form.get("next", "")) or page_urls.page_url(first), self._set_cookie(cookie))
 
     def _end(self, environ: Environ) -> None:
-        """End the session of this cookie. Raises ``TenantRefusal`` 503: the cookie is still valid then."""
+        """End the session of this cookie. Raises ``RefusalError`` 503: the cookie is still valid then."""
         cookie = _cookie(environ, self._name)
         if cookie is None:
             return
         now = self._clock.now().timestamp()
         try:
             until = self._sessions.end(cookie, now, _address(environ))
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             # An invalid cookie isn't stored: anyone could fill the database with such.
             if refusal.status == 401:
                 return
             raise
         self._ended.add(cookie, now, until)
 
-    def _form(self, following: str, wrong: TenantRefusal | None = None) -> Answer:
+    def _form(self, following: str, wrong: RefusalError | None = None) -> Answer:
         fields = self._sessions.fields
         hint = "The service says at its start in which file its token is." if fields[-1].name == "token" else ""
         if self._public and hint:
@@ -151,7 +151,7 @@ class SignIn:
 class EndedSessions:
     """Cookies that were signed out of, for all processes: the registry's database stores their digests (T12).
 
-    Raises ``TenantRefusal`` 503 while the database is unavailable: then no cookie is accepted.
+    Raises ``RefusalError`` 503 while the database is unavailable: then no cookie is accepted.
     """
 
     registry: Registry
@@ -187,7 +187,7 @@ class SignInFailures:
         self._times: OrderedDict[str, list[float]] = OrderedDict()
 
     def check(self, address: str) -> None:
-        """Raise ``TenantRefusal`` 429 if there were too many recently."""
+        """Raise ``RefusalError`` 429 if there were too many recently."""
         now = self._clock.monotonic()
         with self._lock:
             times = [time for time in self._times.get(address, ()) if now - time < self._within]
@@ -206,7 +206,7 @@ class SignInFailures:
 
 
 def form_parameters(query: str | None, *known: str) -> dict[str, str]:
-    """Return the parameters of a page's query. Raises ``TenantRefusal`` 400."""
+    """Return the parameters of a page's query. Raises ``RefusalError`` 400."""
     # A browser's form writes a space as a plus, which the API takes literally, and sends empty fields too. An empty
     # level is the root.
     found = parameters(None if query is None else query.replace("+", "%20"), frozenset(known))
@@ -221,7 +221,7 @@ def next_page(text: str) -> str | None:
         if not text.startswith(f"/{page_urls.ROOT}") or shown.document or target.segments[0] != page_urls.ROOT:
             return None
         return page_urls.page_url(shown) + ("" if target.query is None else f"?{target.query}")
-    except TenantRefusal:
+    except RefusalError:
         return None
 
 
@@ -255,7 +255,7 @@ def _cookie(environ: Environ, name: str) -> str | None:
 
 
 def _check_origin(environ: Environ) -> None:
-    """Raise ``TenantRefusal`` 403 if another site's page sends this form."""
+    """Raise ``RefusalError`` 403 if another site's page sends this form."""
     site, origin = environ.get("HTTP_SEC_FETCH_SITE"), environ.get("HTTP_ORIGIN")
     try:
         same = origin is None or urlsplit(str(origin)).netloc.lower() == str(environ.get("HTTP_HOST", "")).lower()

@@ -13,8 +13,8 @@ from configdb_sync.status_page import html
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.queries import SourceOwner
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.refusals import TenantRefusal
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import encoded
 
 MOST_DOCUMENTS = 100
 MOST_LEAVES = 5000
@@ -49,7 +49,7 @@ class FileLinks:
 
 
 def page(api: StatusApi, now: datetime, only: int | None = None) -> str:
-    """Return the page; ``only``: this environment. Raises ``TenantRefusal`` 404 if it doesn't exist."""
+    """Return the page; ``only``: this environment. Raises ``RefusalError`` 404 if it doesn't exist."""
     links = FileLinks()
     listed = api.environments({"limit": str(api.context.limits.longest)})
     numbers = [one["environment"] for one in listed.view["environments"]]
@@ -106,7 +106,7 @@ def _documents(api: StatusApi, number: int, matrix: dict[str, Any]) -> tuple[lis
                 versions = api.document(place, source.resource, {"show": "history", "level": level}).view["versions"]
             anchor = f"d-{number}-{encoded(source.name)}-{encoded(level)}"
             found.append({"view": view, "versions": versions, "anchor": anchor, "level": level})
-    except (ConfigDBError, TenantRefusal) as error:
+    except (ConfigDBError, RefusalError) as error:
         return found, left, str(error.__cause__ or error)
     return found, left, ""
 

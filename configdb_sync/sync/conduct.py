@@ -9,14 +9,13 @@ from pathlib import Path
 
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.store.approvals import Approvals
+from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.lease import Lease, leased, run_lock
 from configdb_sync.store.runs import INTERRUPTED, About, Journal
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.render import kept
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.run import Run
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 from configdb_sync.sync.tally import Tally
 
 
@@ -96,7 +95,7 @@ class Conduct:
         approvals.withhold(environment, report.run, report.unsafe)
 
     def _finish(self, journal: Journal, report: Report) -> None:
-        journal.finish(report, kept(report), self.run.nodes.identities(), self.keep)
+        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
         self._ended()
 
     def _ended(self) -> None:

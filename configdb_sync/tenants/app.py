@@ -14,13 +14,13 @@ from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context, Pages
 from configdb_sync.tenants.limiting import Buckets
-from configdb_sync.tenants.log_lines import CURRENT, Asked
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.representations import moment
 from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.service import CURRENT, Asked
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -90,7 +90,7 @@ _DOCUMENTS: dict[str, dict[str, Handler]] = {
 
 
 def methods_of(asked: Route) -> dict[str, Handler]:
-    """Return the handlers of a URL by method. Raises ``TenantRefusal`` 404."""
+    """Return the handlers of a URL by method. Raises ``RefusalError`` 404."""
     if asked.kind is RouteKind.DOCUMENT:
         found = _DOCUMENTS.get(asked.document)
         if found is None:
@@ -104,7 +104,7 @@ def methods_of(asked: Route) -> dict[str, Handler]:
 
 
 def public_methods_of(asked: Route) -> dict[str, Handler]:
-    """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
+    """Return the handlers of the public endpoint by method. Raises ``RefusalError`` 404."""
     own = asked.kind in _PUBLIC and asked.place is not None
     if not own and not (asked.kind is RouteKind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
@@ -190,7 +190,7 @@ class Application:
                 caller = self._admitted(caller, found, method, target.query)
             request = Request(environ, method, found, target.query, caller, identity, self._clock)
             return handler(self.context, request)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status >= 500:
                 log.warning("%s", refusal.what, exc_info=refusal.__cause__)
             return refused(refusal, identity)
@@ -205,7 +205,7 @@ class Application:
         return f"tenant {caller.tenant}" if caller.tenant is not None else f"project {caller.project}"
 
     def _admitted(self, caller: Caller, asked: Route, method: str = "GET", query: str | None = None) -> Caller:
-        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+        """Return the caller as this endpoint takes it. Raises ``RefusalError`` 403, alike for all others'."""
         rule = rule_of(asked, method, query, public=self._public)
         own = False
         if asked.place is not None:
@@ -221,7 +221,7 @@ class Application:
         return caller if caller.admin is admin else replace(caller, admin=admin)
 
     def _seen(self, caller: Caller, shown: Route, query: str | None) -> Caller:
-        """Return the caller of a page: who may ask the API for what it shows. Raises ``TenantRefusal`` 403, 429."""
+        """Return the caller of a page: who may ask the API for what it shows. Raises ``RefusalError`` 403, 429."""
         if shown.place is not None:
             _name_tenant(shown.place.tenant)
         if self._buckets is not None:

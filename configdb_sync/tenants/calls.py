@@ -15,14 +15,14 @@ from configdb_sync.tenants.answers import Answer, Headers, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.representations import read_body, tenant_answer
 from configdb_sync.tenants.requests import Request, read_json, refuse_body, wants_xml
 from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, body_etag, etag_of, record_audit
+from configdb_sync.web.refusals import RefusalError, refuse
 
 
 def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
-    """Return how many items a page is to have. Raises ``TenantRefusal`` 400."""
+    """Return how many items a page is to have. Raises ``RefusalError`` 400."""
     text = parameters.get("limit")
     if text is None:
         return context.limits.page
@@ -32,7 +32,7 @@ def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
 
 
 def number_of(parameters: Mapping[str, str]) -> int | None:
-    """Return the marker of a list that is ordered by numbers. Raises ``TenantRefusal`` 400."""
+    """Return the marker of a list that is ordered by numbers. Raises ``RefusalError`` 400."""
     text = parameters.get("marker")
     if text is None:
         return None
@@ -42,7 +42,7 @@ def number_of(parameters: Mapping[str, str]) -> int | None:
 
 
 def place_of(parameters: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return the marker ``<environment>/<data source>``. Raises ``TenantRefusal`` 400."""
+    """Return the marker ``<environment>/<data source>``. Raises ``RefusalError`` 400."""
     text = parameters.get("marker")
     if text is None:
         return None
@@ -59,7 +59,7 @@ def fields_of(parameters: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
-    """Return 304 where If-None-Match says so. Raises ``TenantRefusal`` 412 where If-Match does, 400."""
+    """Return 304 where If-None-Match says so. Raises ``RefusalError`` 412 where If-Match does, 400."""
     if not request.conditional:
         return None
     conditions = request.conditions()
@@ -128,7 +128,7 @@ def recover_tenant(context: Context, request: Request) -> Answer:
 
 
 def located(context: Context, request: Request, place: ResourcePath) -> Located:
-    """Return what is live at a place. Raises ``TenantRefusal`` 301 where it has moved on (public: 404), 404, 410."""
+    """Return what is live at a place. Raises ``RefusalError`` 301 where it has moved on (public: 404), 404, 410."""
     request.conditions()  # a malformed one is told even where there is a redirect
     _, found = context.registry.locate(place)
     if isinstance(found, Moved):
@@ -257,7 +257,7 @@ def show_effective(context: Context, request: Request, live: Located, levels: Le
 def put_overrides(context: Context, request: Request) -> Answer:
     """PUT .../resources/<data source>?level=: the overrides at a level become the body's object; 204.
 
-    ``If-Match`` takes the ETag of the GET at that level. Raises ``TenantRefusal``.
+    ``If-Match`` takes the ETag of the GET at that level. Raises ``RefusalError``.
     """
     levels = levels_of(request.parameters("level"))
     if levels is None:
@@ -280,7 +280,7 @@ def put_overrides(context: Context, request: Request) -> Answer:
             conditions.check(etag_of(resource.etag(request.place.tenant), *levels, document_digest(effective)))
             _, tag = client.tagged(resource.environment, levels, number, "overrides")
         client.put_overrides(resource.environment, levels, number, body, if_match=tag)
-    except TenantRefusal:
+    except RefusalError:
         raise
     except ProductError as error:
         raise _refused(error) from error
@@ -304,7 +304,7 @@ def _definition(resource: Resource) -> int:
     return resource.definition
 
 
-def _refused(error: ProductError) -> TenantRefusal:
+def _refused(error: ProductError) -> RefusalError:
     """Return what to answer where ConfigDB refused; its own words may name other things than the tenant's."""
     if isinstance(error, MissingError):
         return refuse(404, "ConfigDB has no such level or data source")
@@ -321,7 +321,7 @@ _STORED = ("Cache-Control", "no-store, no-transform")
 
 
 def destination(request: Request) -> str:
-    """Return the query's ``dest``. Raises ``TenantRefusal`` 400 (T9)."""
+    """Return the query's ``dest``. Raises ``RefusalError`` 400 (T9)."""
     found = request.parameters("dest").get("dest")
     if not found:
         raise refuse(400, "the query must name the destination: ?dest=<tenantId>")

@@ -13,7 +13,7 @@ from configdb_sync.tenants.metrics import Meter, NoMeter
 from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Caller, Environ, Request
-from configdb_sync.tenants.targets import Target
+from configdb_sync.web.requests import Target
 
 DAY = 24 * 3600 * 1_000_000
 
@@ -33,7 +33,7 @@ class Follower(Protocol):
     """ConfigDB as it follows the registry."""
 
     def check_movable(self) -> None:
-        """Raise ``TenantRefusal`` if ConfigDB can't move definitions, or it isn't known whether it can."""
+        """Raise ``RefusalError`` if ConfigDB can't move definitions, or it isn't known whether it can."""
 
     def wake(self) -> None:
         """Take note that there is something to do."""
@@ -76,7 +76,7 @@ class NoPull:
 StatusCalls = Callable[[Request], Answer]
 """Answers the API's reading calls on environments, nodes, runs and documents."""
 Admit = Callable[[Caller, Route, "str | None"], Caller]
-"""Returns the caller if it may see what a route of the API gives, by the query; raises ``TenantRefusal`` 403, 429."""
+"""Returns the caller if it may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
 
 
 class Pages(Protocol):

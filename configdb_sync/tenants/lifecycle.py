@@ -13,9 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.entity_tags import Tags
 from configdb_sync.store import schema
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import (
     PURGE,
@@ -27,6 +25,8 @@ from configdb_sync.tenants.rows import (
     require_tenant,
     tenant_of,
 )
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import Tags
 
 TENANTS, RESOURCES = schema.TENANTS, schema.RESOURCES
 
@@ -56,7 +56,7 @@ class Preconditions:
         return not (self.none_match.strong | self.none_match.weak).intersection(current)
 
     def check(self, *current: str) -> None:
-        """Raise ``TenantRefusal`` 412 unless a change is allowed."""
+        """Raise ``RefusalError`` 412 unless a change is allowed."""
         if not (self.matches(*current) and self.none_matches(*current)):
             raise refuse(412, "it has changed, or is there, since the ETag in the condition")
 
@@ -74,7 +74,7 @@ def put(
 ) -> tuple[Tenant, bool]:
     """Create a tenant, or change its metadata; return it and whether it was created (T4).
 
-    ``body`` None: the request had none. Raises ``TenantRefusal``: 400 for a status other than the stored one, 409 for
+    ``body`` None: the request had none. Raises ``RefusalError``: 400 for a status other than the stored one, 409 for
     what can't be changed, 412.
     """
     made = _insert(work, tenant, body, conditions, updatable=updatable)
@@ -137,7 +137,7 @@ def _refuse_status(given: dict[str, Any], status: str | None, details: str | Non
 def mark(work: Work, tenant: str, retention: int, conditions: Preconditions = NO_CONDITIONS) -> None:
     """Mark a tenant for deletion; it can be recovered for ``retention`` microseconds (T5).
 
-    Raises ``TenantRefusal`` 404, 410, 412.
+    Raises ``RefusalError`` 404, 410, 412.
     """
     found = require_tenant(lock_tenants(work.connection, [tenant]).get(tenant), tenant)
     conditions.check(found.etag)
@@ -151,7 +151,7 @@ def mark(work: Work, tenant: str, retention: int, conditions: Preconditions = NO
 
 
 def recover(work: Work, tenant: str) -> None:
-    """Remove the mark; everything is as before (T6). Raises ``TenantRefusal`` 404, 409."""
+    """Remove the mark; everything is as before (T6). Raises ``RefusalError`` 404, 409."""
     found = lock_tenants(work.connection, [tenant]).get(tenant)
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")

@@ -19,7 +19,6 @@ from configdb_sync.tenants import queries
 from configdb_sync.tenants.lifecycle import Preconditions
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import (
     ALIGN,
     Holding,
@@ -40,7 +39,8 @@ from configdb_sync.tenants.rows import (
     record_audit,
     require_tenant,
 )
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import encoded
 
 RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 
@@ -48,7 +48,7 @@ RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 def move(work: Work, place: ResourcePath, destination: str, conditions: Preconditions, listed: int) -> None:
     """Move what a path names to another tenant.
 
-    Raises ``TenantRefusal``: 301 if it was already moved, 400, 404, 409 for BUILD, 410, 412.
+    Raises ``RefusalError``: 301 if it was already moved, 400, 404, 409 for BUILD, 410, 412.
     """
     _refuse_same(place, destination)
     found = lock_tenants(work.connection, [place.tenant, destination])
@@ -83,7 +83,7 @@ def _refuse_same(place: ResourcePath, destination: str) -> None:
 def _subject(
     connection: Connection, tenant: Tenant, place: ResourcePath, destination: str
 ) -> tuple[Holding | None, Resource | None]:
-    """Return what is to be moved; both None for all of a tenant. Raises ``TenantRefusal`` 301, 404, 410."""
+    """Return what is to be moved; both None for all of a tenant. Raises ``RefusalError`` 301, 404, 410."""
     if place.environment is None:
         return None, None
     found = queries.locate(connection, tenant, place)
@@ -199,7 +199,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def move_action(connection: Connection, place: ResourcePath, destination: str, listed: int) -> MoveAction:
-    """Return what a move would affect. Raises ``TenantRefusal`` 301 (already moved), 400, 404, 410."""
+    """Return what a move would affect. Raises ``RefusalError`` 301 (already moved), 400, 404, 410."""
     _refuse_same(place, destination)
     found, target = find_tenant(connection, place.tenant), find_tenant(connection, destination)
     tenant = require_tenant(found, place.tenant)

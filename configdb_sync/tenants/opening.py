@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.web.refusals import RefusalError, refuse
 
 
 def open_registry(url: str, *, connections: int = 8) -> Database:
@@ -12,6 +12,6 @@ def open_registry(url: str, *, connections: int = 8) -> Database:
     return open_store(url, connections=connections, unavailable=_unavailable)
 
 
-def _unavailable() -> TenantRefusal:
+def _unavailable() -> RefusalError:
     # The driver's own text may hold the database's address and parameters: not for a client.
     return refuse(503, "the registry's database can't be used now", ("Retry-After", "5"))

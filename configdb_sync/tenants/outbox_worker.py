@@ -24,9 +24,9 @@ from configdb_sync.errors import BusyError, ProductError
 from configdb_sync.store import schema
 from configdb_sync.store.schema import now_of
 from configdb_sync.tenants.reconcile import align, desired_owners, purge
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.web.refusals import refuse
 
 OUTBOX, LEASES = schema.OUTBOX, schema.TENANT_LEASES
 LASTS = 300
@@ -261,7 +261,7 @@ class OutboxWorker:
         self._woken.set()
 
     def check_movable(self) -> None:
-        """Raise ``TenantRefusal``: 501 if this ConfigDB can't move definitions, 503 if it can't be asked whether."""
+        """Raise ``RefusalError``: 501 if this ConfigDB can't move definitions, 503 if it can't be asked whether."""
         check_movable(self._client)
 
     def _run(self) -> None:
@@ -291,7 +291,7 @@ class OutboxWorker:
 
 
 def check_movable(client: Callable[[], ConfigDBClient]) -> None:
-    """Raise ``TenantRefusal`` 501, 503 unless ConfigDB says now that it can move definitions."""
+    """Raise ``RefusalError`` 501, 503 unless ConfigDB says now that it can move definitions."""
     try:
         # Asked each time: what a process remembers of earlier calls decides nothing.
         kind = client().server_now()

@@ -67,7 +67,7 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
 def register(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """Give a tenant the data sources that nobody owns yet, with their definition IDs; return those given.
 
-    The IDs of those that are already owned, by any tenant, are updated. Raises ``TenantRefusal`` 400 for an impossible
+    The IDs of those that are already owned, by any tenant, are updated. Raises ``RefusalError`` 400 for an impossible
     name.
     """
     for name in sources:

@@ -8,8 +8,8 @@ from enum import Enum
 from functools import lru_cache
 
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.tenants.refusals import refuse, shown
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import encoded
 
 LONGEST_ID = 255
 """Characters (code points) of a tenant ID."""
@@ -29,7 +29,7 @@ ID_RULES = (
 
 
 def tenant_id(text: str) -> str:
-    """Return the text if it can be a tenant ID. Raises ``TenantRefusal`` 400."""
+    """Return the text if it can be a tenant ID. Raises ``RefusalError`` 400."""
     fault = _fault(text, LONGEST_ID)
     if fault is None and "/" in text:
         fault = "holds a slash"
@@ -39,7 +39,7 @@ def tenant_id(text: str) -> str:
 
 
 def data_source(text: str) -> str:
-    """Return the text if it can be a data source's name under a tenant. Raises ``TenantRefusal`` 400.
+    """Return the text if it can be a data source's name under a tenant. Raises ``RefusalError`` 400.
 
     Refused is what would stand for a move action in a path, and what a path can't hold.
     """
@@ -159,7 +159,7 @@ DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
 def route(segments: tuple[str, ...]) -> Route:
     """Return what decoded path segments name.
 
-    Raises ``TenantRefusal``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
     """
     match segments:
         case ("v1.0",):

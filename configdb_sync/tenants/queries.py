@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Row, Select
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database, Lookup
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import (
     Holding,
     Resource,
@@ -27,6 +26,7 @@ from configdb_sync.tenants.rows import (
     resource_of,
     tenant_of,
 )
+from configdb_sync.web.refusals import refuse, shown
 
 T = TypeVar("T")
 TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES, schema.AUDIT
@@ -185,7 +185,7 @@ class Moved:
 
 
 def locate(connection: Connection, tenant: Tenant, place: ResourcePath) -> Located | Moved:
-    """Return what a path below a tenant names. Raises ``TenantRefusal`` 404 for nothing."""
+    """Return what a path below a tenant names. Raises ``RefusalError`` 404 for nothing."""
     assert place.environment is not None
     found = (
         _environment(connection, tenant, place.environment)

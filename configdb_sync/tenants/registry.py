@@ -67,7 +67,7 @@ class Registry:
         return self.database.write(lambda connection: work(Work(self.database, connection, change)), meeting=True)
 
     def tenant(self, tenant: str) -> Tenant:
-        """Return a tenant. Raises ``TenantRefusal`` 404, 410."""
+        """Return a tenant. Raises ``RefusalError`` 404, 410."""
         return require_tenant(self.read(lambda connection: find_tenant(connection, tenant)), tenant)
 
     def tenant_rows(self, tenant: str, limit: int) -> queries.Values:
@@ -75,7 +75,7 @@ class Registry:
         return queries.tenant_rows(self.database, tenant, limit)
 
     def locate(self, place: ResourcePath) -> tuple[Tenant, Located | Moved]:
-        """Return what an environment's or data source's path names. Raises ``TenantRefusal`` 404, 410."""
+        """Return what an environment's or data source's path names. Raises ``RefusalError`` 404, 410."""
 
         def work(connection: Connection) -> tuple[Tenant, Located | Moved]:
             tenant = require_tenant(find_tenant(connection, place.tenant), place.tenant)
@@ -84,7 +84,7 @@ class Registry:
         return self.read(work)
 
     def move_action(self, place: ResourcePath, destination: str) -> MoveAction:
-        """Return what a move would affect. Raises ``TenantRefusal`` 301 (already moved), 400, 404, 410."""
+        """Return what a move would affect. Raises ``RefusalError`` 301 (already moved), 400, 404, 410."""
         return self.read(lambda connection: moves.move_action(connection, place, destination, self._listed))
 
     def move(
@@ -96,7 +96,7 @@ class Registry:
     ) -> ResourcePath:
         """Move what a path names to another tenant and return its new path (T7, T8, T11).
 
-        Raises ``TenantRefusal``: 301 if it was already moved, 400, 404, 409, 410, 412; nothing is moved then.
+        Raises ``RefusalError``: 301 if it was already moved, 400, 404, 409, 410, 412; nothing is moved then.
         """
         self.write(change, lambda work: moves.move(work, place, destination, conditions, self._listed))
         failpoints.here("tenant-moved")

@@ -12,9 +12,9 @@ from wsgiref.handlers import format_date_time
 from configdb_sync.tenants.answers import Headers, as_json
 from configdb_sync.tenants.paths import VERSION, ResourcePath
 from configdb_sync.tenants.queries import AuditEntry, Page, Values, metadata_of, tenant_and_environments
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, require_tenant
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import encoded
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
 STATUS_FIELDS = frozenset({"status", "status_details"})
@@ -185,7 +185,7 @@ class TenantBody:
 
 
 def read_body(body: Any, tenant: str) -> TenantBody:
-    """Return what the JSON body of a PUT says. Raises ``TenantRefusal`` 400 that names the field."""
+    """Return what the JSON body of a PUT says. Raises ``RefusalError`` 400 that names the field."""
     fields = body.get("tenant", body) if isinstance(body, dict) else body
     if not isinstance(fields, dict) or (fields is not body and len(body) != 1):
         raise refuse(400, "the body must be an object: a tenant's representation")
@@ -233,7 +233,7 @@ class TenantAnswer:
 
 
 def tenant_answer(rows: Values, tenant: str, limit: int) -> TenantAnswer:
-    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``TenantRefusal`` 404, 410."""
+    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``RefusalError`` 404, 410."""
     if not rows:
         require_tenant(None, tenant)
     small = len(rows) <= _MOST_ROWS and len(metadata_of(rows)) <= _LONGEST_METADATA

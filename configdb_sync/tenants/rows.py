@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.tenants.refusals import refuse, shown
+from configdb_sync.web.refusals import refuse, shown
 
 LONGEST_DETAILS = 4096
 _CUT = " ... (cut)"
@@ -262,7 +262,7 @@ _TENANT = sa.select(TENANTS).where(TENANTS.c.id == sa.bindparam("tenant"))
 
 
 def require_tenant(found: Tenant | None, tenant: str) -> Tenant:
-    """Return a tenant that exists and isn't marked for deletion. Raises ``TenantRefusal`` 404, 410."""
+    """Return a tenant that exists and isn't marked for deletion. Raises ``RefusalError`` 404, 410."""
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")
     if found.deleted is not None:

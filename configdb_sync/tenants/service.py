@@ -18,7 +18,6 @@ from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.closed_files import unsafe_way
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
-from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import refused
@@ -28,9 +27,10 @@ from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.selfcheck import probe
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

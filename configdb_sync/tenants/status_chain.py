@@ -20,10 +20,10 @@ from configdb_sync.tenants import ownership, queries
 from configdb_sync.tenants.outbox_worker import change_now
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, cut
 from configdb_sync.tenants.status_drivers import GuardedDriver, StatusContext, StatusDriver
+from configdb_sync.web.refusals import RefusalError
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Chain:
         fresh, since = True, 0.0
         try:
             fresh, since = self._in_turn(place)
-        except TenantRefusal:
+        except RefusalError:
             pass  # it is gone; the GET itself says so
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)

@@ -17,9 +17,9 @@ from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import source_states
 from configdb_sync.tenants import ownership, paths
 from configdb_sync.tenants.outbox_worker import change_now
-from configdb_sync.tenants.refusals import TenantRefusal, shown
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Status, Work, find_tenant
+from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class TaskOwners:
         for name, number in definitions.items():
             try:
                 taken[paths.data_source(name)] = number
-            except TenantRefusal:
+            except RefusalError:
                 continue
 
         def work(work: Work) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from configdb_sync.status_page import page_urls
 from configdb_sync.status_page.sign_in import next_page
 from configdb_sync.tenants.paths import Route, RouteKind
-from configdb_sync.tenants.refusals import TenantRefusal
-from configdb_sync.tenants.targets import read_target
+from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import read_target
 from tests.tenants.test_targets import GOOD
 
 RUN = "req-00000000-0000-0000-0000-000000000000"
@@ -53,14 +53,14 @@ def test_the_first_page_is_read_back(scope: str | None) -> None:
     ],
 )
 def test_what_isnt_there(path: str) -> None:
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         read(path)
     assert refused.value.status == 404
 
 
 @pytest.mark.parametrize("path", ["/status/tenants/%2F", "/status/tenants/a%2Fb/environments/1", "/status/tenants/"])
 def test_what_can_be_no_tenant(path: str) -> None:
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         read(path)
     assert refused.value.status == 400
 

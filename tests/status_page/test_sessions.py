@@ -14,7 +14,7 @@ from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSes
 from configdb_sync.status_page.sign_in import SignInFailures
 from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess, TokenAccess
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.web.refusals import RefusalError
 from tests.tenants.test_targets import GOOD
 
 TOKEN = "t" * 43
@@ -24,7 +24,7 @@ TENANTS = TokenSessions(KEYS, lambda tenant: KEYS.token(tenant or ""), tenants=T
 NOW = 1_800_000_000.0
 
 
-def status(refused: pytest.ExceptionInfo[TenantRefusal]) -> int:
+def status(refused: pytest.ExceptionInfo[RefusalError]) -> int:
     return refused.value.status
 
 
@@ -33,7 +33,7 @@ def test_the_cookie_is_no_token_and_holds_for_its_time() -> None:
     assert TOKEN not in cookie
     assert ADMIN.caller(cookie, None, NOW + LASTS - 1, "").admin
     for now, given_cookie in [(NOW + LASTS, cookie), (NOW, cookie[:-1]), (NOW, f"{cookie}0"), (NOW, f"YQ{cookie}")]:
-        with pytest.raises(TenantRefusal) as refused:
+        with pytest.raises(RefusalError) as refused:
             ADMIN.caller(given_cookie, None, now, "")
         assert status(refused) == 401
 
@@ -41,7 +41,7 @@ def test_the_cookie_is_no_token_and_holds_for_its_time() -> None:
 def test_its_end_cant_be_put_off() -> None:
     packed, until, nonce, proof = ADMIN.begin({"token": TOKEN}, NOW).split(".")
     for changed in (f"{packed}.{int(until) + 1}.{nonce}.{proof}", f"{packed}.{until}.{nonce}0.{proof}"):
-        with pytest.raises(TenantRefusal):
+        with pytest.raises(RefusalError):
             ADMIN.caller(changed, None, NOW, "")
 
 
@@ -54,19 +54,19 @@ def test_only_a_good_cookie_can_be_ended() -> None:
     cookie = ADMIN.begin({"token": TOKEN}, NOW)
     assert ADMIN.end(cookie, NOW, "") == NOW + LASTS
     for other, now in [(f"{cookie}0", NOW), ("a.b.c.d", NOW), (cookie, NOW + LASTS)]:
-        with pytest.raises(TenantRefusal):
+        with pytest.raises(RefusalError):
             ADMIN.end(other, now, "")
 
 
 def test_another_token_ends_all_sessions() -> None:
     cookie = ADMIN.begin({"token": TOKEN}, NOW)
-    with pytest.raises(TenantRefusal):
+    with pytest.raises(RefusalError):
         TokenSessions(TokenAccess("another"), lambda _: "another").caller(cookie, None, NOW, "")
 
 
 @pytest.mark.parametrize("token", ["", "t", TOKEN[:-1], "é", "\ud800"])
 def test_a_wrong_token(token: str) -> None:
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         ADMIN.begin({"token": token}, NOW)
     assert status(refused) == 401
 
@@ -80,16 +80,16 @@ def test_a_tenant_sees_itself_alone(tenant: str) -> None:
     caller = TENANTS.caller(cookie, ResourcePath(tenant, 1), NOW, "")
     assert (caller.admin, caller.tenant) == (False, tenant)
     for place in (None, ResourcePath(tenant + "x")):
-        with pytest.raises(TenantRefusal) as refused:
+        with pytest.raises(RefusalError) as refused:
             TENANTS.caller(cookie, place, NOW, "")
         assert status(refused) == 401
-    with pytest.raises(TenantRefusal):
+    with pytest.raises(RefusalError):
         ADMIN.caller(cookie, None, NOW, "")
 
 
 @pytest.mark.parametrize("tenant", ["", "a/b", "x" * 256])
 def test_what_can_be_no_tenant(tenant: str) -> None:
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         TENANTS.begin({"tenant": tenant, "token": "x"}, NOW)
     assert status(refused) == 401
 
@@ -97,7 +97,7 @@ def test_what_can_be_no_tenant(tenant: str) -> None:
 @given(st.text(max_size=80))
 def test_any_other_cookie_is_nobodys(cookie: str) -> None:
     for sessions in (ADMIN, TENANTS):
-        with pytest.raises(TenantRefusal) as refused:
+        with pytest.raises(RefusalError) as refused:
             sessions.caller(cookie, ResourcePath("a"), NOW, "")
         assert status(refused) == 401
 
@@ -144,7 +144,7 @@ def test_a_user_of_keystone_logs_in_with_their_own_words_alone() -> None:
     ],
 )
 def test_a_login_that_fails_or_gives_what_no_cookie_holds(token: str | Exception, code: int) -> None:
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         keystone(token).begin({"username": "ann", "password": "secret-word"}, NOW)
     assert status(refused) == code
     assert "secret-word" not in str(refused.value)
@@ -178,7 +178,7 @@ def test_wrong_tries_are_let_through_slowly() -> None:
     for _ in range(3):
         failures.check("a")
         failures.note("a")
-    with pytest.raises(TenantRefusal) as refused:
+    with pytest.raises(RefusalError) as refused:
         failures.check("a")
     assert (status(refused), dict(refused.value.headers)["Retry-After"]) == (429, "60")
     failures.check("b")

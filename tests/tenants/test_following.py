@@ -23,9 +23,9 @@ from configdb_sync.store import schema
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.web.refusals import RefusalError
 from tests.support.processes import command, environ, run
 from tests.support.product import Product
 from tests.tenants.support import serving
@@ -146,7 +146,7 @@ def test_a_purge_killed_at_any_step(world: World, step: str) -> None:
     code, text = cli(world, "purge")
     assert code == 0, text
     assert cli(world, "repair")[0] == 0
-    with pytest.raises(TenantRefusal) as refusal:
+    with pytest.raises(RefusalError) as refusal:
         world.registry.recover(ME, "a")
     assert refusal.value.status == 404
     everywhere = [one.id for definitions in world.placed().values() for one in definitions]

@@ -20,10 +20,10 @@ from configdb_sync.tenants.moves import MoveAction
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import ChangeInfo, Status, StatusCounts, Tenant, counted
+from configdb_sync.web.refusals import RefusalError, refuse
 from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving
 
@@ -52,7 +52,7 @@ class Source:
 def status_of(call: Any, *arguments: Any) -> int:
     try:
         call(*arguments)
-    except TenantRefusal as refusal:
+    except RefusalError as refusal:
         return refusal.status
     return 200
 

@@ -15,12 +15,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.tenants.log_lines import CURRENT, Asked, TextFormatter
 from configdb_sync.tenants.metrics import NONE, OTHER
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.tenants.status_drivers import StatusContext, StatusDriver
+from configdb_sync.web.service import CURRENT, Asked, TextFormatter
 from tests.peers import keystone as peer
 from tests.support.product import Product
 from tests.tenants.support import ME, Api, public_port, serving

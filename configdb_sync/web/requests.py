@@ -1,4 +1,8 @@
-"""The raw request target, read strictly (T1): decoded segment by segment, never joined, never normalised. Pure."""
+"""What a request says, read strictly: its raw target (T1), its conditions (RFC 9110, 13.1) and its body.
+
+The target is decoded segment by segment, never joined, never normalised. A malformed header is an error, never no
+header.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from configdb_sync.tenants.refusals import refuse
+from configdb_sync.web.refusals import refuse
 
 KEYS = ("RAW_URI", "REQUEST_URI")
 """Where servers put the raw target: gunicorn, then waitress, uWSGI, mod_wsgi."""
@@ -27,7 +31,7 @@ class Target:
 
 @lru_cache(maxsize=1024)
 def read_target(raw: str) -> Target:
-    """Return what a raw request target says. Raises ``TenantRefusal`` 400.
+    """Return what a raw request target says. Raises ``RefusalError`` 400.
 
     Taken are origin-form and absolute-form. Refused are raw spaces, control characters, bytes from 0x80 and ``#``,
     ``%`` without two hexadecimal digits, bytes that aren't UTF-8, an encoded slash and NUL.
@@ -49,7 +53,7 @@ def read_target(raw: str) -> Target:
 def decoded(text: str, where: str, *, slash: bool = False) -> str:
     """Return percent-encoded UTF-8 as text. ``+`` is a plus. ``slash``: an encoded one is taken.
 
-    Raises ``TenantRefusal`` 400 (``where`` names it).
+    Raises ``RefusalError`` 400 (``where`` names it).
     """
     if "%" not in text:
         return text
@@ -65,7 +69,7 @@ def decoded(text: str, where: str, *, slash: bool = False) -> str:
 
 
 def parameters(query: str | None, known: frozenset[str]) -> dict[str, str]:
-    """Return the query's parameters by name. Raises ``TenantRefusal`` 400 for one unknown or given twice."""
+    """Return the query's parameters by name. Raises ``RefusalError`` 400 for one unknown or given twice."""
     found: dict[str, str] = {}
     if not query:
         return found
@@ -88,3 +92,46 @@ def encoded(text: str) -> str:
     if text in {".", ".."}:
         return text.replace(".", "%2E")
     return quote_from_bytes(text.encode("utf-8"), safe="~")
+
+
+_TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+_LONGEST = 4096
+
+
+@dataclass(frozen=True)
+class Tags:
+    """One header: ``any`` is ``*``; ``strong`` and ``weak`` hold opaque tags without quotes."""
+
+    any: bool = False
+    strong: frozenset[str] = frozenset()
+    weak: frozenset[str] = frozenset()
+
+
+def read_tags(name: str, text: str) -> Tags:
+    """Return the tags of a header's text. Raises ``ValueError`` that names the header and what is wrong."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"{name} is longer than {_LONGEST} characters")
+    text = text.strip(" \t")
+    if text == "*":
+        return Tags(any=True)
+    strong: set[str] = set()
+    weak: set[str] = set()
+    due = True
+    place = 0
+    while place < len(text):
+        character = text[place]
+        found = _TAG.match(text, place) if due else None
+        if character in " \t":
+            place += 1
+        elif character == ",":
+            due = True
+            place += 1
+        elif found:
+            (weak if found[1] else strong).add(found[2])
+            due = False
+            place = found.end()
+        else:
+            raise ValueError(f"{name} is malformed at character {place + 1}")
+    if not strong and not weak:
+        raise ValueError(f"{name} names no entity tag")
+    return Tags(strong=frozenset(strong), weak=frozenset(weak))

@@ -1,4 +1,4 @@
-"""Reading a node: every settings file or a fault, the others go on (U8, U14)."""
+"""NodeReading a node: every settings file or a fault, the others go on (U8, U14)."""
 
 import hashlib
 import os
@@ -7,11 +7,9 @@ import socket
 import threading
 from pathlib import Path
 
-import pytest
-
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from tests.nodes.trees import ASTUTE, make_node, nodes_at, open_descriptors, read_one
 
 
@@ -54,7 +52,7 @@ def test_each_file_that_cant_be_read_is_a_fault_and_the_others_go_on(tmp_path: P
     os.close(os.open(os.fsencode(hiera) + b"/bad\xff.yaml", os.O_WRONLY | os.O_CREAT, 0o600))
     (hiera / "line\nbreak.yaml").write_text("x: 1\n")
     before = open_descriptors()
-    found = read_one(DirectoryNodes(tmp_path, env=16, file_limit=100))
+    found = read_one(DirectoryNodes(tmp_path, env=16, limits=ReadLimits(file=100)))
     assert open_descriptors() == before
     assert sorted(found.files) == ["astute.yaml", "full.yaml"]
     assert {path: fault.what for path, fault in found.faults.items()} == {
@@ -115,7 +113,7 @@ def test_one_file_by_two_paths_is_read_once(tmp_path: Path) -> None:
     assert "same file as astute.yaml" in found.faults["zz.yaml"].what
 
 
-def test_hostile_depth_number_and_size_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_depth_number_and_size_are_bounded(tmp_path: Path) -> None:
     node = make_node(tmp_path)
     place = node / "etc/hiera"
     for _ in range(40):
@@ -125,10 +123,9 @@ def test_hostile_depth_number_and_size_are_bounded(tmp_path: Path, monkeypatch: 
     found = read_one(nodes_at(tmp_path))
     assert len(found.files) == 17
     assert [fault.what for fault in found.faults.values()] == ["lies more than 16 folders deep"]
-    monkeypatch.setattr("configdb_sync.nodes.survey.MAX_ENTRIES", 5)
-    found = read_one(nodes_at(tmp_path))
+    found = read_one(DirectoryNodes(tmp_path, env=16, limits=ReadLimits(entries=5)))
     assert [fault.what for fault in found.faults.values()] == ["holds more than 5 entries"]
-    small = DirectoryNodes(tmp_path, env=16, node_limit=len(ASTUTE) + 5)
+    small = DirectoryNodes(tmp_path, env=16, limits=ReadLimits(node=len(ASTUTE) + 5))
     assert sorted(read_one(small).files) == ["astute.yaml", "d/x.yaml"]
 
 

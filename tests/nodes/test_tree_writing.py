@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import FileChangedError, NodeFileError
-from configdb_sync.nodes import replacing
+from configdb_sync.nodes import tree_writing
 
 OLD = b"old: 1\n"
 NEW = b"new: 2\n"
@@ -31,9 +31,9 @@ class Folder:
         self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self.opened: list[int] = []
 
-    def look(self) -> replacing.Live:
+    def look(self) -> tree_writing.OpenFile:
         self.opened.append(os.open(self.file, os.O_RDONLY))
-        return replacing.look(self.opened[-1], "x.yaml", 1000)
+        return tree_writing.look(self.opened[-1], "x.yaml", 1000)
 
     def close(self) -> None:
         for descriptor in (self.descriptor, *self.opened):
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 
 
 def test_content_changes_and_mode_stays(folder: Folder) -> None:
-    found = replacing.replace(folder.descriptor, folder.look(), NEW)
+    found = tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert folder.file.read_bytes() == NEW
     assert stat.S_IMODE(found.st_mode) == stat.S_IMODE(folder.file.stat().st_mode) == 0o640
     assert found.st_ino == folder.file.stat().st_ino
@@ -64,8 +64,8 @@ def test_a_link_that_took_the_files_name_is_left_alone(folder: Folder) -> None:
     folder.file.rename(folder.path / "moved")
     folder.file.symlink_to("moved")
     for change in (
-        lambda: replacing.replace(folder.descriptor, live, NEW),
-        lambda: replacing.take_away(folder.descriptor, live),
+        lambda: tree_writing.replace(folder.descriptor, live, NEW),
+        lambda: tree_writing.remove(folder.descriptor, live),
     ):
         with pytest.raises(FileChangedError):
             change()
@@ -78,24 +78,24 @@ def test_owner_and_group_stay(folder: Folder) -> None:
     """W02: 0640 root:puppet stays that."""
     os.chown(folder.file, 1234, 4321)
     folder.file.chmod(0o4640)
-    found = replacing.replace(folder.descriptor, folder.look(), NEW)
+    found = tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o4640)
 
 
 def test_the_temporary_file_is_born_closed_and_beside(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """W02: at no moment may others read what is written; and Hiera reads no such name."""
     seen: list[tuple[str, int]] = []
-    real = replacing._fill
+    real = tree_writing._fill
 
     def look(descriptor: int, content: bytes) -> None:
         (name,) = [name for name in folder.names() if name != "x.yaml"]
         seen.append((name, stat.S_IMODE(os.fstat(descriptor).st_mode)))
         real(descriptor, content)
 
-    monkeypatch.setattr(replacing, "_fill", look)
+    monkeypatch.setattr(tree_writing, "_fill", look)
     previous = os.umask(0)
     try:
-        replacing.replace(folder.descriptor, folder.look(), NEW)
+        tree_writing.replace(folder.descriptor, folder.look(), NEW)
     finally:
         os.umask(previous)
     ((name, mode),) = seen
@@ -121,7 +121,7 @@ def test_when_a_step_fails_the_old_file_is_intact_and_nothing_is_beside_it(
 
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match=os.strerror(code)):
-        replacing.replace(folder.descriptor, live, NEW)
+        tree_writing.replace(folder.descriptor, live, NEW)
     monkeypatch.undo()
     assert folder.file.read_bytes() == OLD
     assert folder.names() == ["x.yaml"]
@@ -133,14 +133,14 @@ def test_an_interrupt_leaves_nothing_either(folder: Folder, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", stop)
     with pytest.raises(KeyboardInterrupt):
-        replacing.replace(folder.descriptor, folder.look(), NEW)
+        tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert folder.names() == ["x.yaml"]
 
 
 def test_what_reads_back_differently_is_not_taken(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "_fill", lambda descriptor, content: os.write(descriptor, content[:-1] + b"?"))
+    monkeypatch.setattr(tree_writing, "_fill", lambda descriptor, content: os.write(descriptor, content[:-1] + b"?"))
     with pytest.raises(NodeFileError, match="reads back differently"):
-        replacing.replace(folder.descriptor, folder.look(), NEW)
+        tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert folder.file.read_bytes() == OLD
     assert folder.names() == ["x.yaml"]
 
@@ -179,38 +179,38 @@ def test_a_change_just_before_the_rename_is_reported_and_never_overwritten(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
 ) -> None:
     live = folder.look()
-    real = replacing._verify
+    real = tree_writing._verify
 
     def meanwhile(descriptor: int, content: bytes) -> None:
         real(descriptor, content)
         change(folder.file)
 
-    monkeypatch.setattr(replacing, "_verify", meanwhile)
+    monkeypatch.setattr(tree_writing, "_verify", meanwhile)
     with pytest.raises(FileChangedError, match="behind our back"):
-        replacing.replace(folder.descriptor, live, NEW)
+        tree_writing.replace(folder.descriptor, live, NEW)
     assert not folder.file.exists() or folder.file.read_bytes() != NEW
     assert folder.names() in (["x.yaml"], [])
     with pytest.raises(FileChangedError):
-        replacing.take_away(folder.descriptor, live)
+        tree_writing.remove(folder.descriptor, live)
 
 
 def test_a_file_with_two_names_is_refused(folder: Folder, tmp_path: Path) -> None:
     os.link(folder.file, tmp_path / "second")
     with pytest.raises(NodeFileError, match="has 2 names"):
-        replacing.replace(folder.descriptor, folder.look(), NEW)
+        tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert (tmp_path / "second").read_bytes() == OLD
 
 
 def test_a_new_file_never_replaces_one_that_came_meanwhile(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = replacing._verify
+    real = tree_writing._verify
 
     def meanwhile(descriptor: int, content: bytes) -> None:
         real(descriptor, content)
         (folder.path / "y.yaml").write_bytes(b"theirs\n")
 
-    monkeypatch.setattr(replacing, "_verify", meanwhile)
+    monkeypatch.setattr(tree_writing, "_verify", meanwhile)
     with pytest.raises(FileChangedError, match="is there by now"):
-        replacing.create(folder.descriptor, "y.yaml", NEW, 0o640)
+        tree_writing.create(folder.descriptor, "y.yaml", NEW, 0o640)
     assert (folder.path / "y.yaml").read_bytes() == b"theirs\n"
     assert folder.names() == ["x.yaml", "y.yaml"]
 
@@ -218,7 +218,7 @@ def test_a_new_file_never_replaces_one_that_came_meanwhile(folder: Folder, monke
 def test_a_new_file_is_owned_as_its_folder(folder: Folder) -> None:
     if os.geteuid() == 0:
         os.chown(folder.path, 1234, 4321)
-    found = replacing.create(folder.descriptor, "y.yaml", NEW, 0o640)
+    found = tree_writing.create(folder.descriptor, "y.yaml", NEW, 0o640)
     parent = folder.path.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (parent.st_uid, parent.st_gid, 0o640)
     assert (folder.path / "y.yaml").stat().st_nlink == 1
@@ -237,14 +237,14 @@ def test_labels_and_attributes_are_copied(folder: Folder) -> None:
         names["security.selinux"] = label
     except OSError:
         pass  # no SELinux label may be set here; the user's attribute goes the same way
-    replacing.replace(folder.descriptor, folder.look(), NEW)
+    tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert {name: os.getxattr(folder.file, name) for name in names} == names
 
 
 def test_a_label_that_cant_be_kept_keeps_the_old_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     live = folder.look()
     monkeypatch.setattr(
-        replacing,
+        tree_writing,
         "_attributes",
         lambda descriptor: {"security.selinux": b"x"} if descriptor == live.descriptor else {},
     )
@@ -254,7 +254,7 @@ def test_a_label_that_cant_be_kept_keeps_the_old_file(folder: Folder, monkeypatc
 
     monkeypatch.setattr(os, "setxattr", refuse)
     with pytest.raises(NodeFileError, match=r"its attribute security\.selinux can't be kept"):
-        replacing.replace(folder.descriptor, live, NEW)
+        tree_writing.replace(folder.descriptor, live, NEW)
     assert folder.file.read_bytes() == OLD
 
 
@@ -266,7 +266,7 @@ def test_a_file_system_without_attributes_is_no_failure(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "listxattr", refuse)
-    replacing.replace(folder.descriptor, folder.look(), NEW)
+    tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert folder.file.read_bytes() == NEW
 
 
@@ -281,7 +281,7 @@ def test_a_folders_default_access_list_opens_no_file(folder: Folder) -> None:
         os.setxattr(folder.path, "system.posix_acl_default", packed)
     except OSError as error:
         pytest.skip(f"the file system has no access lists: {error.strerror}")
-    replacing.replace(folder.descriptor, folder.look(), NEW)
+    tree_writing.replace(folder.descriptor, folder.look(), NEW)
     assert "system.posix_acl_access" not in os.listxattr(folder.file)
     assert stat.S_IMODE(folder.file.stat().st_mode) == 0o640
 
@@ -294,27 +294,27 @@ def test_leftovers_of_killed_runs_go_when_they_are_old(folder: Folder) -> None:
         (folder.path / name).write_bytes(b"half")
         os.utime(folder.path / name, (now - age, now - age))
     (folder.path / ".configdb-sync.00000000000000ff.tmp").symlink_to("x.yaml")
-    replacing.clean(folder.descriptor, now, None)
+    tree_writing.clean(folder.descriptor, now, None)
     young = [name for name, age in names.items() if age < 600]
     assert folder.names() == sorted([*young, *kept, ".configdb-sync.00000000000000ff.tmp", "x.yaml"])
 
 
 def test_a_second_name_left_by_a_killed_creation_goes_at_once(folder: Folder) -> None:
     os.link(folder.file, folder.path / ".configdb-sync.0123456789abcdef.tmp")
-    replacing.clean(folder.descriptor, time.time(), folder.file.stat())
+    tree_writing.clean(folder.descriptor, time.time(), folder.file.stat())
     assert folder.names() == ["x.yaml"]
-    replacing.replace(folder.descriptor, folder.look(), NEW)
+    tree_writing.replace(folder.descriptor, folder.look(), NEW)
 
 
 WRITER = """
     import os, sys
-    from configdb_sync.nodes import replacing
+    from configdb_sync.nodes import tree_writing
     folder = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
     print("ready", flush=True)
     for number in range(int(sys.argv[2])):
         content = b"%08d: " % number + bytes([97 + number % 26]) * 100_000 + b"\\n"
         live = os.open("x.yaml", os.O_RDONLY, dir_fd=folder)
-        replacing.replace(folder, replacing.look(live, "x.yaml", 1 << 20), content)
+        tree_writing.replace(folder, tree_writing.look(live, "x.yaml", 1 << 20), content)
         os.close(live)
 """
 
@@ -357,6 +357,6 @@ def test_a_killed_writer_leaves_a_whole_file_and_a_leftover_that_goes(folder: Fo
         assert writer.stdout is not None
         writer.stdout.close()
         assert whole(folder.file.read_bytes())
-        assert all(name == "x.yaml" or replacing._TEMPORARY.fullmatch(name) for name in folder.names())
-    replacing.clean(folder.descriptor, time.time() + 700, None)
+        assert all(name == "x.yaml" or tree_writing._TEMPORARY.fullmatch(name) for name in folder.names())
+    tree_writing.clean(folder.descriptor, time.time() + 700, None)
     assert folder.names() == ["x.yaml"]

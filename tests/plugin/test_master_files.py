@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 import configdb_sync
-from configdb_sync.plugin.master import Master
-from configdb_sync.plugin.section import layer
+from configdb_sync.plugin.fuel_settings import Master, layer
 from configdb_sync.settings import READERS, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +102,7 @@ def test_every_field_is_used_and_every_default_is_the_products() -> None:
     chosen = {"configdb": "catalog", "nailgun": "https://10.20.0.2:8443"}
     for name in READERS:
         assert getattr(found, name) == chosen.get(name, getattr(plain, name)), name
-    source = (ROOT / "configdb_sync/plugin/section.py").read_text(encoding="utf-8")
+    source = (ROOT / "configdb_sync/plugin/fuel_settings.py").read_text(encoding="utf-8")
     # What concerns the nodes alone is read there.
     node = (ROOT / "deployment_scripts/puppet/configdb/lib/configdb_hiera/setup/node.rb").read_text(encoding="utf-8")
     used = f"{source}{node.replace(chr(39), chr(34))}{(ROOT / 'deployment_tasks.yaml').read_text()}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -149,3 +150,42 @@ def test_any_entries_give_sound_data_sources_or_a_settings_error(entries: list[J
     for source in found:
         assert problem_of_path(source.path) is None
         assert source.is_family or problem_of_name(source.name) is None
+
+
+RUBY = Path(__file__).resolve().parents[2] / "deployment_scripts/puppet/configdb/lib/configdb_hiera"
+
+
+def ruby_words(file: str, constant: str) -> list[str]:
+    """Return the words of a ``%w[...]`` in a file of the Hiera backend."""
+    found = re.search(rf"\b{constant} = %w\[([^\]]*)\]", (RUBY / file).read_text(encoding="utf-8"))
+    assert found is not None
+    return found[1].split()
+
+
+def test_the_hiera_backend_has_the_same_names() -> None:
+    """``names.rb`` holds the paths with placeholders, and every name that these would give to another data source."""
+    sources = {source.name: source.path for source in (*DEFAULT[Layout.FUEL9], *DEFAULT[Layout.FUEL10])}
+    ruby = re.findall(r"^ +'(.+)' => '(.+)',?$", (RUBY / "names.rb").read_text(encoding="utf-8"), re.MULTILINE)
+    patterns = {re.sub(r"%\{[^}]*\}", "*", path): name for name, path in sources.items() if "%{" in path}
+    assert dict(ruby) == patterns
+
+    def elsewhere(name: str) -> bool:
+        return any(
+            other != name and re.fullmatch(re.escape(pattern).replace(r"\*", "[^/]+"), name)
+            for pattern, other in patterns.items()
+        )
+
+    literal = ruby_words("names.rb", "LITERAL")
+    assert sorted(literal) == sorted(name for name in sources if elsewhere(name))
+
+
+def test_the_hiera_backend_knows_the_same_base_files() -> None:
+    """``setup/node.rb`` merges the base files in the other order: the last one wins there."""
+    text = (RUBY / "setup/node.rb").read_text(encoding="utf-8")
+    layouts = re.search(r"LAYOUTS = \[(.+)\]\.freeze", text)
+    assert layouts is not None
+    files = [words.split() for words in re.findall(r"%w\[([^\]]*)\]", layouts[1])]
+    assert files == [[path.removesuffix(".yaml") for path in reversed(layout.base_files)] for layout in Layout]
+    for layout in Layout:
+        names = {source.name for source in DEFAULT[layout]}
+        assert set(ruby_words("setup/node.rb", "FILES")) < names

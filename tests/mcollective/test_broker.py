@@ -409,6 +409,17 @@ def test_an_error_of_the_broker_ends_the_call_with_its_words() -> None:
     assert PSK not in repr(error.value)
 
 
+def test_a_secret_in_an_error_of_the_broker_is_hidden_where_the_text_is_cut() -> None:
+    def complain(peer: Peer) -> None:
+        peer.welcome()
+        peer.read()
+        peer.send("ERROR", {"message": "x"}, b"y" * (300 - len("x: ") - len(PSK) + 2) + PSK.encode())
+
+    with broker(complain) as fake, BusRpc(fake.settings(losses=0)) as rpc, pytest.raises(ConnectionLostError) as error:
+        ask(rpc)
+    assert PSK[:-2] not in str(error.value)
+
+
 def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
     def complain(peer: Peer) -> None:
         peer.welcome()

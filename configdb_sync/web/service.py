@@ -1,14 +1,21 @@
-"""What the product's services share: where they listen, who may reach them, and gunicorn's settings."""
+"""A service as a process: where it listens, who may reach it, how gunicorn runs it, and its log lines.
+
+A log line names the request that its thread is at work on, also where a library logs: the formatter looks the request
+up when it makes the line. Threads that work for a request run in a copy of its context.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import logging
 import resource
 import socket
 import ssl
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -219,3 +226,65 @@ def _bare(status: int) -> tuple[bytes, bytes]:
 def _none() -> bytes:
     # An encrypted key would otherwise stop at a prompt on the terminal.
     return b""
+
+
+@dataclass
+class Asked:
+    """The request that this thread is at work on; the tenant is known once the URL has been read."""
+
+    request_id: str
+    tenant: str | None = None
+
+
+CURRENT: ContextVar[Asked | None] = ContextVar("configdb_sync_tenants_request", default=None)
+
+
+class TextFormatter(logging.Formatter):
+    """Makes a line of text: level, the request and its tenant, or the service where there is no request; logger."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
+        """Return the line, without what is told of an exception."""
+        asked = CURRENT.get()
+        about = self._service
+        if asked is not None:
+            tenant = "no tenant" if asked.tenant is None else f"tenant {asked.tenant!a}"
+            about = f"{asked.request_id} {tenant}"
+        return f"{record.levelname} {about} {record.name}: {record.message}"
+
+
+class JsonFormatter(logging.Formatter):
+    """Makes one line of ASCII of a record, whatever it holds. ``more`` stands in every line."""
+
+    def __init__(self, **more: str) -> None:
+        super().__init__()
+        self._more = more
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        time = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
+        line: dict[str, Any] = {
+            "time": f"{time.isoformat(timespec='microseconds')}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+            **self._more,
+        }
+        asked = CURRENT.get()
+        if asked is not None:
+            line |= {"request_id": asked.request_id, "tenant": asked.tenant}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def use(formatter: logging.Formatter) -> None:
+    """Have the lines on standard error made by this one, warnings of libraries among them."""
+    logging.captureWarnings(True)
+    for handler in logging.getLogger().handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.setFormatter(formatter)

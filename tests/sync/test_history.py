@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from configdb_sync.configdb.model import Version
 from configdb_sync.jsonvalues import EMPTY_DIGEST, document_digest
-from configdb_sync.store.versions import BY_OTHERS, content_of, document_of, is_by_others, time_text, with_present
+from configdb_sync.store.versions import BY_OTHERS, is_by_others, pack, time_text, unpack
+from configdb_sync.sync.history import with_present
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
 values = st.recursive(leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
@@ -21,15 +22,15 @@ OURS = Version(3, "2026-01-02T03:04:05.000000+00:00", "ann", "req-1", "why", "d3
 
 @given(documents)
 def test_a_document_comes_back_with_its_key_order(document: dict[str, Any]) -> None:
-    content = content_of(document)
-    found = document_of(content.body)
+    content = pack(document)
+    found = unpack(content.body)
     assert json.dumps(found) == json.dumps(document)
     assert content.digest == document_digest(found)
-    assert content_of(found) == content
+    assert pack(found) == content
 
 
 def test_equal_documents_in_another_order_are_two_contents_with_one_digest() -> None:
-    one, other = content_of({"a": 1, "b": 2}), content_of({"b": 2, "a": 1})
+    one, other = pack({"a": 1, "b": 2}), pack({"b": 2, "a": 1})
     assert one.digest == other.digest
     assert one.address != other.address
     assert zlib.decompress(one.body) == b'{"a":1,"b":2}'

@@ -1,8 +1,9 @@
-"""A file replaced whole, created or taken away in an open folder (W01, W02, R3).
+"""Replaces, creates and removes a file in an open folder, and the folders made for it (W01, W02, R3).
 
-A reader at any moment finds the old file or the new one. The new content is born in a temporary file of mode
-0600 in the same folder, dressed like the old file, checked and renamed. What a killed run leaves is such a
-temporary file, whose name no Hiera reads; the next write to the folder takes it away.
+A reader at any moment finds the old file or the new one. The new content is written to a temporary file of mode
+0600 in the same folder, gets the old file's attributes, is checked and renamed. A killed run leaves such a
+temporary file, whose name no Hiera reads; the next write to the folder removes it. A folder that was made for a file
+holds an empty file ``.configdb-sync.folder``, so that a new master too knows whose it is.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from configdb_sync.errors import FileChangedError, NodeFileError
-from configdb_sync.nodes.reading import read_whole
+from configdb_sync.errors import NodeFileError
+from configdb_sync.nodes.node_files import HIERA, appeared, changed, hard_linked
+from configdb_sync.nodes.tree import OPEN_FOLDER, NodeTree, ResolvedPath
+from configdb_sync.nodes.tree_reading import read_whole
 
 LEFTOVER_AGE = 600.0
-"""Seconds after which a temporary file can't be one of a write that is still at work."""
+"""Seconds after which a temporary file can't belong to a write in progress."""
+MARK = ".configdb-sync.folder"
 
 _TEMPORARY = re.compile(r"\.configdb-sync\.[0-9a-f]{16}\.tmp")
 _ACL = "system.posix_acl_access"
@@ -30,8 +34,8 @@ _NOT_COPIED = frozenset({"security.ima", "security.evm", "security.capability"})
 
 
 @dataclass(frozen=True)
-class Live:
-    """A file that is open for the whole of its replacement: what it is and what it holds."""
+class OpenFile:
+    """A file that is open for the whole of its replacement: its state and its content's digest."""
 
     descriptor: int
     name: str
@@ -39,20 +43,20 @@ class Live:
     sha256: str
 
 
-def look(descriptor: int, name: str, limit: int) -> Live:
+def look(descriptor: int, name: str, limit: int) -> OpenFile:
     """Read an open regular file of at most ``limit`` bytes. Raises as ``read_whole`` does."""
     content, found = read_whole(descriptor, limit)
-    return Live(descriptor, name, found, hashlib.sha256(content).hexdigest())
+    return OpenFile(descriptor, name, found, hashlib.sha256(content).hexdigest())
 
 
-def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
+def replace(folder: int, live: OpenFile, content: bytes) -> os.stat_result:
     """Put ``content`` in place of ``live``, with its owner, group, mode, labels; return the new file's state.
 
     Raises ``FileChangedError`` if the file isn't ``live`` any more, ``NodeFileError`` or OSError for what
     fails; the old file is then intact and the temporary one gone.
     """
     if live.found.st_nlink > 1:
-        raise linked(live.found.st_nlink)
+        raise hard_linked(live.found.st_nlink)
     with _temporary(folder) as (temporary, descriptor):
         _fill(descriptor, content)
         _own(descriptor, live.found.st_uid, live.found.st_gid)
@@ -60,20 +64,20 @@ def replace(folder: int, live: Live, content: bytes) -> os.stat_result:
         os.fchmod(descriptor, stat.S_IMODE(live.found.st_mode))
         os.fsync(descriptor)
         _verify(descriptor, content)
-        check_unchanged(folder, live)
+        _check_unchanged(folder, live)
         os.rename(temporary, live.name, src_dir_fd=folder, dst_dir_fd=folder)
-        settle(folder)
+        _settle(folder)
         return os.fstat(descriptor)
 
 
 def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
-    """Put a new file there, owned as its folder is where this process may give files away; return its state.
+    """Create a file, owned as its folder is where this process may give files away; return its state.
 
     Raises ``FileChangedError`` if something has that name already, even if it came this very moment.
     """
     with _temporary(folder) as (temporary, descriptor):
         _fill(descriptor, content)
-        like_folder(descriptor, folder)
+        _own_like_folder(descriptor, folder)
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         _verify(descriptor, content)
@@ -83,52 +87,22 @@ def create(folder: int, name: str, content: bytes, mode: int) -> os.stat_result:
         except FileExistsError as error:
             raise appeared() from error
         os.unlink(temporary, dir_fd=folder)
-        settle(folder)
+        _settle(folder)
         return os.fstat(descriptor)
 
 
-def take_away(folder: int, live: Live) -> None:
+def remove(folder: int, live: OpenFile) -> None:
     """Remove ``live``. Raises ``FileChangedError`` if the file isn't that any more."""
-    check_unchanged(folder, live)
+    _check_unchanged(folder, live)
     os.unlink(live.name, dir_fd=folder)
-    settle(folder)
-
-
-def check_unchanged(folder: int, live: Live) -> None:
-    """Raise ``FileChangedError`` unless the name in ``folder`` is still ``live``, state and content."""
-    try:
-        now = os.stat(live.name, dir_fd=folder, follow_symlinks=False)
-        content, found = read_whole(live.descriptor, live.found.st_size)
-    except (FileNotFoundError, NodeFileError) as error:
-        raise changed() from error
-    same_file = _identity(now) == _identity(live.found) == _identity(found)
-    if not same_file or hashlib.sha256(content).hexdigest() != live.sha256:
-        raise changed()
-
-
-def changed() -> FileChangedError:
-    """Return the error for a file that someone else changed, moved or removed since it was read."""
-    return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
-
-
-def linked(names: int) -> NodeFileError:
-    """Return the error for a file with so many names."""
-    return NodeFileError(
-        f"has {names} names (hard links), which a write would part",
-        way_out="make it a file of its own: copy it, and move the copy over it",
-    )
-
-
-def appeared() -> FileChangedError:
-    """Return the error for a file that is there though it was to be created."""
-    return FileChangedError("is there by now, though it wasn't when the node was read", way_out="run again")
+    _settle(folder)
 
 
 def clean(folder: int, now: float, beside: os.stat_result | None) -> None:
-    """Take away temporary files of killed runs, older than ``LEFTOVER_AGE`` at ``now`` (seconds, epoch).
+    """Remove temporary files of killed runs, older than ``LEFTOVER_AGE`` at ``now`` (seconds, epoch).
 
     One that is a second name of the file ``beside``, left between a creation's last two steps, goes at once.
-    Failures are none of the caller's: a leftover is harmless.
+    Failures are ignored: a leftover is harmless.
     """
     for name in os.listdir(folder):
         if not _TEMPORARY.fullmatch(name):
@@ -140,11 +114,64 @@ def clean(folder: int, now: float, beside: os.stat_result | None) -> None:
                 os.unlink(name, dir_fd=folder)
 
 
-def like_folder(descriptor: int, folder: int) -> None:
-    """Give a new file or folder its folder's owner and group where this process may; else leave it."""
-    parent = os.fstat(folder)
-    with contextlib.suppress(PermissionError):
-        _chown(descriptor, parent.st_uid, parent.st_gid)
+def make_folders(tree: NodeTree, path: str, check: Callable[[str], None]) -> None:
+    """Make each missing folder between the node's hiera folder and the file ``path`` below it.
+
+    They get owner, group and mode of the folder that they are made in. ``check`` gets the absolute path of each and
+    raises if it mustn't be made. Raises ``NodeFileError`` (without node and file) if
+    something else is in the way, OSError otherwise.
+    """
+    for parent in _parents(path):
+        with tree.at(parent) as place:
+            if place.is_folder:
+                continue
+            if place.found is not None or place.linked:
+                raise NodeFileError(f"can't be created: {place.target} is in the way and is no folder")
+            check(place.target)
+            _make_folder(place)
+
+
+def prune_folders(tree: NodeTree, path: str) -> None:
+    """Remove the folders above the file ``path`` that this product made and that are empty again."""
+    for parent in reversed(_parents(path)):
+        try:
+            with tree.at(parent) as place:
+                if not place.is_folder or place.linked or not _remove_folder(place):
+                    return
+        except OSError:
+            return
+
+
+def _parents(path: str) -> list[str]:
+    steps = path.split("/")[:-1]
+    return ["/".join([HIERA, *steps[: count + 1]]) for count in range(len(steps))]
+
+
+def _make_folder(place: ResolvedPath) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place.name, 0o700, dir_fd=place.folder)
+        made = os.open(place.name, OPEN_FOLDER, dir_fd=place.folder)
+        try:
+            _own_like_folder(made, place.folder)
+            os.fchmod(made, stat.S_IMODE(os.fstat(place.folder).st_mode))
+            os.close(os.open(MARK, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=made))
+            _settle(made)
+            _settle(place.folder)
+        finally:
+            os.close(made)
+
+
+def _remove_folder(place: ResolvedPath) -> bool:
+    folder = os.open(place.name, OPEN_FOLDER, dir_fd=place.folder)
+    try:
+        if os.listdir(folder) != [MARK]:  # noqa: PTH208  a descriptor, no path
+            return False
+        os.unlink(MARK, dir_fd=folder)
+    finally:
+        os.close(folder)
+    os.rmdir(place.name, dir_fd=place.folder)
+    _settle(place.folder)
+    return True
 
 
 @contextlib.contextmanager
@@ -169,8 +196,32 @@ def _fill(descriptor: int, content: bytes) -> None:
 
 def _verify(descriptor: int, content: bytes) -> None:
     found, _ = read_whole(descriptor, len(content))
-    if hashlib.sha256(found).digest() != hashlib.sha256(content).digest():
+    if found != content:
         raise NodeFileError("reads back differently from what was written", way_out="check the node's disk")
+
+
+def _check_unchanged(folder: int, live: OpenFile) -> None:
+    """Raise ``FileChangedError`` unless the name in ``folder`` is still ``live``, state and content."""
+    try:
+        now = os.stat(live.name, dir_fd=folder, follow_symlinks=False)
+        content, found = read_whole(live.descriptor, live.found.st_size)
+    except (FileNotFoundError, NodeFileError) as error:
+        raise changed() from error
+    same_file = _state(now) == _state(live.found) == _state(found)
+    if not same_file or hashlib.sha256(content).hexdigest() != live.sha256:
+        raise changed()
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    place = found.st_dev, found.st_ino
+    return (*place, found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_mtime_ns)
+
+
+def _own_like_folder(descriptor: int, folder: int) -> None:
+    """Give a new file or folder its folder's owner and group if this process may; otherwise leave it."""
+    parent = os.fstat(folder)
+    with contextlib.suppress(PermissionError):
+        _chown(descriptor, parent.st_uid, parent.st_gid)
 
 
 def _own(descriptor: int, owner: int, group: int) -> None:
@@ -226,19 +277,7 @@ def _attributes(descriptor: int) -> dict[str, bytes]:
     return found
 
 
-def _identity(found: os.stat_result) -> tuple[int, ...]:
-    return (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_uid,
-        found.st_gid,
-        found.st_size,
-        found.st_mtime_ns,
-    )
-
-
-def settle(folder: int) -> None:
+def _settle(folder: int) -> None:
     """Have the disk hold an open folder's names as they are now (R3). Raises OSError if the disk fails."""
     try:
         os.fsync(folder)

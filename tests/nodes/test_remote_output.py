@@ -17,15 +17,22 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Reply
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import PIECES_LIMIT, Commands
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import listed
-from configdb_sync.nodes.remote.output import Output, fault, last_words, system_words
-from configdb_sync.nodes.remote.pieces import Assembly, next_pieces, split
-from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.stream import OutputError, unpacked
+from configdb_sync.nodes.remote.output import (
+    Assembly,
+    CommandOutput,
+    OutputError,
+    fault,
+    last_words,
+    listed,
+    next_pieces,
+    split,
+    system_words,
+    unpacked,
+)
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes.shell import ARGUMENT, ShellRpc, read
 
 RECORDS = [
@@ -72,12 +79,12 @@ def test_any_stream_is_a_listing_or_an_error(content: bytes, contents: bool) -> 
 
 
 def test_a_node_that_makes_up_links_for_ever_is_asked_no_more_than_so_often() -> None:
-    reading = Reading("46", Commands(), Limits(requests=10))
+    reading = NodeReading("46", Commands(), ReadLimits(requests=10))
     outcome: object = reading.first()
     for number in range(20):
         link = b"/etc/hiera/l%d" % number
         content = b"".join(RECORDS[:5]) + b"f d 755 0 0 1 1.5 1 9%d %s\0t %s\0/x\n.\0end" % (number, link, link)
-        outcome = reading.take(Output(printed(content), b"", 0))
+        outcome = reading.take(CommandOutput(printed(content), b"", 0))
         if not isinstance(outcome, str):
             break
     assert number < 12
@@ -86,9 +93,9 @@ def test_a_node_that_makes_up_links_for_ever_is_asked_no_more_than_so_often() ->
 
 
 def test_an_answer_that_tells_no_folder_is_no_files() -> None:
-    reading = Reading("46", Commands())
+    reading = NodeReading("46", Commands())
     content = b"".join([RECORDS[0], *RECORDS[4:6], RECORDS[13], b"end"])
-    outcome = reading.take(Output(printed(content), b"", 0))
+    outcome = reading.take(CommandOutput(printed(content), b"", 0))
     assert isinstance(outcome, NodeRead)
     assert (dict(outcome.files), len(outcome.faults)) == ({}, 1)
 
@@ -96,10 +103,10 @@ def test_an_answer_that_tells_no_folder_is_no_files() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(streams, believable), min_size=1, max_size=4), st.binary(max_size=30), st.integers(0, 255))
 def test_a_reading_comes_to_an_end_whatever_is_printed(answers: list[bytes], stderr: bytes, code: int) -> None:
-    reading = Reading("46", Commands(), Limits(requests=20))
+    reading = NodeReading("46", Commands(), ReadLimits(requests=20))
     outcome: object = reading.first()
     for place in range(100):
-        outcome = reading.take(Output(printed(answers[place % len(answers)]), stderr, code if place > 2 else 0))
+        outcome = reading.take(CommandOutput(printed(answers[place % len(answers)]), stderr, code if place > 2 else 0))
         if not isinstance(outcome, str):
             break
     assert isinstance(outcome, (NodeRead, NodeError))
@@ -187,7 +194,7 @@ def test_lines_are_as_many_as_were_asked_for(stdout: bytes, count: int) -> None:
 
 @given(st.binary(max_size=500), st.integers(-1, 255))
 def test_what_a_node_says_is_shown_harmless(stderr: bytes, code: int) -> None:
-    output = Output(b"", stderr, code)
+    output = CommandOutput(b"", stderr, code)
     for text in (last_words(stderr), system_words(stderr)[0], fault(output) or ""):
         assert text.isprintable() or not text.isascii()
         assert "\n" not in text

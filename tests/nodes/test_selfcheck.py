@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, ReplyCounts
-from configdb_sync.nodes.trial import NodeTrial, try_nodes
+from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
 
 SOUND = b"configdb-sync 1\0t /etc/hiera\0/etc/hiera\0end"
 THERE = ErrorReply("1", 1, "File / already exists and may not be overwritten")
@@ -43,13 +43,13 @@ def shell(stream: bytes = SOUND, code: int = 0, stderr: bytes = b"", sent: int =
     return Reply("1", {"stdout": packed if stream else b"", "stderr": stderr, "exit_code": code}, sent)
 
 
-def tried(one: Outcome, other: Outcome = THERE) -> NodeTrial:
-    (found,) = try_nodes(Agents(one, other), ["1"], timeout=5, now=lambda: 1000.0)
+def tried(one: Outcome, other: Outcome = THERE) -> NodeCheck:
+    (found,) = check_over_bus(Agents(one, other), ["1"], timeout=5, now=lambda: 1000.0)
     return found
 
 
 def test_a_sound_node() -> None:
-    assert tried(shell()) == NodeTrial("1")
+    assert tried(shell()) == NodeCheck("1")
 
 
 def test_a_clock_that_is_ahead_or_behind() -> None:
@@ -81,6 +81,6 @@ def test_what_is_wrong_is_said(one: Outcome, other: Outcome, said: str) -> None:
 
 def test_nothing_is_written_and_nobody_is_asked_in_vain() -> None:
     agents = Agents(shell(), THERE)
-    list(try_nodes(agents, ["1"], timeout=5, now=lambda: 0.0))
+    list(check_over_bus(agents, ["1"], timeout=5, now=lambda: 0.0))
     assert agents.asked[1][1]["path"] == "/"
     assert agents.asked[1][1]["overwrite"] is False

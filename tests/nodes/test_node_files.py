@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.nodes.names import is_plain, natural_key, shown
+from configdb_sync.names import natural_key
+from configdb_sync.nodes.node_files import is_plain, shown
 
 
 @pytest.mark.parametrize(
