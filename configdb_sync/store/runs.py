@@ -351,7 +351,7 @@ class PastRuns:
         # A lease that ends later than any can was taken under another clock; one at work is renewed under this one.
         now = now_of(connection, self._clock)
         holds = LEASES.c.until.between(now, now + LASTS)
-        return frozenset(connection.execute(sa.select(LEASES.c.run).where(holds)).scalars())
+        return frozenset(connection.execute(sa.select(LEASES.c.holder).where(holds)).scalars())
 
     def _run(self, row: Row[Any], working: frozenset[str]) -> PastRun:
         facts = dict(row._mapping)  # noqa: SLF001 SQLAlchemy's own name for it

@@ -86,7 +86,7 @@ def test_a_run_is_at_work_as_long_as_its_lease_and_its_process_are_there(
 ) -> None:
     begin("req-1")
     assert past.find("req-1").outcome == DIED
-    Lease(own_database, 5, "req-1", "one", clock).take((), 0)
+    Lease(own_database, "environment 5", "req-1", "one", clock).take(0)
     # PostgreSQL's own clock is far ahead of the test's.
     if not own_database.postgresql:
         assert past.find("req-1").outcome == AT_WORK
@@ -177,8 +177,8 @@ def test_data_sources_stand_as_runs_found_them(
     def states() -> dict[str, tuple[State, str]]:
         return {name: (one.state, one.details) for name, one in source_states(own_database, past, 5).items()}
 
-    lease = Lease(own_database, 5, "req-1", "one", clock)
-    lease.take((), 0)
+    lease = Lease(own_database, "environment 5", "req-1", "one", clock)
+    lease.take(0)
     journal = begin("req-1")
     building = (State.BUILD, "run req-1 is at work")
     assert states() == {"astute": building, "globals": building}
