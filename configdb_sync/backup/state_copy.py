@@ -25,7 +25,7 @@ from configdb_sync.store.keyring import KeysError
 from configdb_sync.store.lease import run_lock
 from configdb_sync.store.opening import STORE, open_store
 from configdb_sync.store.records import distrust
-from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.registry import open_registry
 
 
 def make(path: Path, places: Places, now: datetime) -> Manifest:

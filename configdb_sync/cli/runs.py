@@ -32,9 +32,8 @@ from configdb_sync.sync.report import Report, exit_of_plan
 from configdb_sync.sync.run import Run
 from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
 from configdb_sync.sync.tally import Tally
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.outbox import there
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.outbox_worker import process_exists
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.task import TaskOwners
 
 _SHARED = (
@@ -114,7 +113,7 @@ def _run(
         progress = stack.enter_context(progress_for())
         registry = Registry(open_registry(session.database, connections=settings.parallel + 1))
         stack.callback(registry.close)
-        owners = TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), there))
+        owners = TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), process_exists))
         yield Run(
             session.run,
             client,

@@ -100,15 +100,15 @@ def serve(
         make = functools.partial(KeystoneAccess, cloud, None, SystemClock(), name="configdb-sync-configdb")
     elif auth == "token":
         token = session.state.token() if token_file is None else read_token(token_file)
-        make = functools.partial(TokenAccess, token, realm="configdb")
-    unguarded = auth == "none"
+        make = lambda: TokenAccess(token, realm="configdb")  # noqa: E731  # a partial would show the token
+    rate = 0.0 if auth == "none" else refused_rate
     settings = app.ServerSettings(
         listen=read_listen(listen),
         transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
-        access=make if unguarded else lambda: limited(make(), SystemClock(), refused_rate, workers=workers),
+        access=lambda: limited(make(), SystemClock(), rate, workers=workers, keystone=auth == "keystone"),
         database_url=session.configdb_database,
         roles=roles,
-        unguarded=unguarded,
+        unguarded=auth == "none",
         limits=ServerLimits(body=body_limit * 1024 * 1024, versions=versions),
     )
 

@@ -15,9 +15,8 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.store.opening import open_store
-from configdb_sync.tenants.context import Context, Limits
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.context import ApiLimits, Context
+from configdb_sync.tenants.registry import Registry, open_registry
 
 _ALL = 1_000_000
 """Nodes and environments on one page: a file has no second one."""
@@ -39,7 +38,7 @@ def status(session: Session, *, environment: int | None, file: Path | None, form
     open_store(session.database).close()
     with closing(Registry(open_registry(session.database))) as registry, session.client() as client:
         history = history_of(session, registry.database)
-        api = StatusApi(Context(registry, Limits(longest=_ALL), client=lambda: client), history)
+        api = StatusApi(Context(registry, ApiLimits(longest=_ALL), client=lambda: client), history)
         with closing(history.versions):
             found = _listed(api, environment)
             if file is not None:

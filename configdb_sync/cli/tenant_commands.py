@@ -13,19 +13,17 @@ from configdb_sync.cli.options import CONNECTION, Session, settings_options
 from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError, StateError
-from configdb_sync.tenants import listing, names, views
-from configdb_sync.tenants.adopting import adoptable
+from configdb_sync.tenants import paths, queries, representations
 from configdb_sync.tenants.context import DAY
-from configdb_sync.tenants.following import change_now, check_movable, purge_due
-from configdb_sync.tenants.locating import Live, Moved
-from configdb_sync.tenants.metadata import read_body
-from configdb_sync.tenants.move_action import Summary
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.outbox import Done, Outbox
-from configdb_sync.tenants.owning import owned
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change, State, Tenant
+from configdb_sync.tenants.moves import MoveSummary
+from configdb_sync.tenants.outbox_worker import Done, Outbox, change_now, check_movable, purge_due
+from configdb_sync.tenants.ownership import owned
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located, Moved
+from configdb_sync.tenants.reconcile import adoptable
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.representations import read_body
+from configdb_sync.tenants.rows import ChangeInfo, StatusRow, Tenant
 from configdb_sync.web.refusals import RefusalError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,17 +69,17 @@ def _registry(session: Session) -> Iterator[Registry]:
         registry.close()
 
 
-def _change(session: Session) -> Change:
+def _change(session: Session) -> ChangeInfo:
     return change_now(SystemClock(), session.author, "command line")
 
 
-def _place(tenant: str, environment: int | None, source: str | None) -> Place:
+def _place(tenant: str, environment: int | None, source: str | None) -> ResourcePath:
     if source is not None and environment is None:
         raise SettingsError("--data-source needs --env", way_out="name the environment too")
-    return Place(names.tenant_id(tenant), environment, None if source is None else names.data_source(source))
+    return ResourcePath(paths.tenant_id(tenant), environment, None if source is None else paths.data_source(source))
 
 
-def _line(name: str, state: State, *more: str) -> str:
+def _line(name: str, state: StatusRow, *more: str) -> str:
     status = "-" if state.status is None else state.status.shown
     return "  ".join([name, status, *more])
 
@@ -96,17 +94,19 @@ def list_command(session: Session, *, recoverable: bool, form: str) -> None:
         found: list[Tenant] = []
         while True:
             page = registry.read(
-                lambda one, marker=marker: listing.tenants(one, marker, 1000, recoverable=recoverable)  # type: ignore[misc]
+                lambda one, marker=marker: queries.tenants(one, marker, 1000, recoverable=recoverable)  # type: ignore[misc]
             )
             found += page.items
             marker = page.marker
             if marker is None:
                 break
     if form == "json":
-        show_json({"tenants": [views.tenant_item(tenant) for tenant in found]})
+        show_json({"tenants": [representations.tenant_item(tenant) for tenant in found]})
         return
     for tenant in found:
-        until = [] if tenant.purge_after is None else [f"recoverable until {views.moment(tenant.purge_after)}"]
+        until = (
+            [] if tenant.purge_after is None else [f"recoverable until {representations.moment(tenant.purge_after)}"]
+        )
         click.echo(_line(repr(tenant.id), tenant, f"{tenant.counts.size} data sources", *until))
 
 
@@ -129,20 +129,20 @@ def show_command(session: Session, *, tenant: str, environment: int | None, sour
         click.echo(f"  {item['id']}  {item['status'] or '-'}")
 
 
-def _view(registry: Registry, place: Place) -> dict[str, Any]:
+def _view(registry: Registry, place: ResourcePath) -> dict[str, Any]:
     if place.environment is None:
         tenant = registry.tenant(place.tenant)
-        held = registry.read(lambda one: listing.environments(one, tenant.number, None, 10**6))
-        return views.tenant_view(tenant, held, 10**6)
+        held = registry.read(lambda one: queries.environments(one, tenant.number, None, 10**6))
+        return representations.tenant_view(tenant, held, 10**6)
     _, found = registry.locate(place)
     if isinstance(found, Moved):
         raise SettingsError(f"it has been moved to tenant {found.owner.id!r}", way_out="show it there")
-    assert isinstance(found, Live)
+    assert isinstance(found, Located)
     if found.resource is not None:
-        return views.resource_item(place.tenant, found.resource)
+        return representations.resource_item(place.tenant, found.resource)
     number = found.holding.number
-    page = registry.read(lambda one: listing.resources(one, number, None, 10**6))
-    return views.environment_view(place.tenant, found.holding, page, 10**6)
+    page = registry.read(lambda one: queries.resources(one, number, None, 10**6))
+    return representations.environment_view(place.tenant, found.holding, page, 10**6)
 
 
 @_command("create")
@@ -157,7 +157,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
         if not equals:
             raise SettingsError(f"--metadata {pair!r} is no KEY=VALUE")
         metadata[key] = value
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     body = read_body({"metadata": metadata}, name) if pairs else None
     with _registry(session) as registry:
         _, made = registry.put(_change(session), name, body, updatable=not fixed)
@@ -169,7 +169,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
 @click.option("--retention", type=click.FloatRange(0), default=30, show_default=True, metavar="DAYS", help="Recovery.")
 def delete_command(session: Session, *, tenant: str, retention: float) -> None:
     """Mark a tenant for deletion; until the retention is over it can be recovered."""
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with _registry(session) as registry:
         registry.mark(_change(session), name, int(retention * DAY))
     click.echo(f"tenant {name!r} is marked for deletion; `configdb-sync tenants recover` brings it back")
@@ -179,7 +179,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
 @click.argument("tenant")
 def recover_command(session: Session, *, tenant: str) -> None:
     """Bring back a tenant that is marked for deletion, as it was."""
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with _registry(session) as registry:
         registry.recover(_change(session), name)
     click.echo(f"tenant {name!r} is back")
@@ -194,7 +194,7 @@ def move_command(
     session: Session, *, tenant: str, destination: str, environment: int | None, source: str | None, dry_run: bool
 ) -> None:
     """Move a data source, an environment, or all that TENANT has to DESTINATION."""
-    place, target = _place(tenant, environment, source), names.tenant_id(destination)
+    place, target = _place(tenant, environment, source), paths.tenant_id(destination)
     with _registry(session) as registry, session.client() as client:
         try:
             action = registry.move_action(place, target)
@@ -212,7 +212,7 @@ def move_command(
 
 
 def _show_action(resources: Any) -> None:
-    if isinstance(resources, Summary):
+    if isinstance(resources, MoveSummary):
         click.echo(f"{resources.counts.size} data sources")
         return
     for item in resources:
@@ -225,7 +225,7 @@ def _show_action(resources: Any) -> None:
 @click.option("--data-source", "-r", "sources", multiple=True, metavar="NAME", help="Only these; default: all.")
 def adopt_command(session: Session, *, tenant: str, environment: int, sources: tuple[str, ...]) -> None:
     """Give a tenant the data sources of an environment that nobody owns, such as an older plugin's."""
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with _registry(session) as registry, session.client() as client:
         known = {source for source, _ in registry.read(lambda one: owned(one, environment))}
         free = {one.name: one.definition for one in adoptable(client, environment, known)}
@@ -248,13 +248,13 @@ def adopt_command(session: Session, *, tenant: str, environment: int, sources: t
 def audit_command(session: Session, *, tenant: str | None, limit: int, form: str) -> None:
     """Tell who changed what, when and from where, newest first; of one tenant or of all."""
     with _registry(session) as registry:
-        page = registry.read(lambda one: listing.audit(one, tenant, None, limit))
+        page = registry.read(lambda one: queries.audit(one, tenant, None, limit))
     if form == "json":
-        show_json({"entries": [views.entry_item(entry) for entry in page.items]})
+        show_json({"entries": [representations.entry_item(entry) for entry in page.items]})
         return
     for entry in page.items:
         what = f"{entry.action} {entry.tenant!r} {entry.path}".rstrip()
-        click.echo(f"{views.moment(entry.time)}  {entry.actor} ({entry.origin})  {what}")
+        click.echo(f"{representations.moment(entry.time)}  {entry.actor} ({entry.origin})  {what}")
 
 
 @_command("purge")
@@ -276,11 +276,11 @@ def purge_command(session: Session, *, clock_is_right: bool) -> None:
 def _check_clock(registry: Registry) -> None:
     now = change_now(SystemClock(), "", "").time
     late = sorted(name for name, held in registry.due(now).items() if held)
-    newest = next((entry.time for entry in registry.read(lambda one: listing.audit(one, None, None, 1)).items), now)
+    newest = next((entry.time for entry in registry.read(lambda one: queries.audit(one, None, None, 1)).items), now)
     if late and now - newest >= DAY:
         raise SettingsError(
             f"{', '.join(map(repr, late))} would be gone for good by this machine's clock, which says"
-            f" {views.moment(now)}; the last change of any tenant was at {views.moment(newest)}",
+            f" {representations.moment(now)}; the last change of any tenant was at {representations.moment(newest)}",
             way_out="check the clock; if it is right, say so with --clock-is-right",
         )
 
@@ -328,7 +328,7 @@ def check_command(session: Session, *, url: str) -> None:
     """
     from urllib.parse import urlsplit
 
-    from configdb_sync.tenants.probing import probe
+    from configdb_sync.tenants.selfcheck import probe
 
     del session
     parts = urlsplit(url)
@@ -350,7 +350,7 @@ def token_command(session: Session, *, tenant: str) -> None:
     """Print the token with which a tenant's user reads it on the public endpoint (without Keystone)."""
     from configdb_sync.tenants.access import TenantTokenAccess
 
-    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(names.tenant_id(tenant)))
+    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(paths.tenant_id(tenant)))
 
 
 COMMANDS = [

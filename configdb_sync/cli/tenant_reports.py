@@ -35,7 +35,7 @@ def usage_command(*, files: tuple[Path, ...], since: str | None, until: str | No
 
     Lines that are no records are counted and reported; the exit code is 3 then.
     """
-    from configdb_sync.tenants.usage import Usage
+    from configdb_sync.tenants.metrics import Usage
 
     found = Usage()
     for path in files:
@@ -64,16 +64,16 @@ def usage_command(*, files: tuple[Path, ...], since: str | None, until: str | No
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def policy_command(*, file: Path | None) -> None:
     """Print all rules of the policy with their defaults, to be copied and changed; or check FILE."""
-    from configdb_sync.tenants import policies, policy_file
+    from configdb_sync.tenants import policy
 
     if file is not None:
-        found, _ = policy_file.read(file, {one.name: one.check_str for one in policies.rules()})
+        found, _ = policy.read(file, {one.name: one.check_str for one in policy.rules()})
         click.echo(f"{file}: {len(found)} rules can be used")
         return
     from oslo_config import cfg
     from oslo_policy import generator
 
-    generator.generate_sample(["--namespace", policies.NAMESPACE], cfg.ConfigOpts())
+    generator.generate_sample(["--namespace", policy.NAMESPACE], cfg.ConfigOpts())
 
 
 COMMANDS = [usage_command, policy_command]

@@ -18,17 +18,10 @@ from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.status_page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.store.opening import open_store
-from configdb_sync.tenants.access import (
-    Access,
-    LimitedAccess,
-    MetricsAccess,
-    OpenAccess,
-    TenantTokenAccess,
-    TokenAccess,
-)
-from configdb_sync.tenants.drivers import DEFAULT
-from configdb_sync.tenants.limiting import buckets
+from configdb_sync.tenants.access import MetricsAccess, TenantTokenAccess
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.status_drivers import DEFAULT
+from configdb_sync.web.access import Access, OpenAccess, TokenAccess, limited
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
 """A request waits for its answer: what can't be asked now is asked again later."""
@@ -172,11 +165,11 @@ def serve(
     # Late, so that the other commands needn't load the server.
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.chain import Chain
-    from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
-    from configdb_sync.tenants.drivers import Surroundings, load
-    from configdb_sync.tenants.following import Connected
+    from configdb_sync.tenants.context import DAY, ApiLimits, NoPull, Pull
+    from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.status_chain import Chain
+    from configdb_sync.tenants.status_drivers import DriverServices, load
     from configdb_sync.web.service import JsonFormatter, TextFormatter, Transport, read_listen, use
 
     own = service_id(session.run)
@@ -201,11 +194,11 @@ def serve(
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
     def pull(registry: Registry, client: Connected) -> Pull:
-        around = Surroundings(registry.database, client, SystemClock())
+        around = DriverServices(registry.database, client, SystemClock())
         return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
 
     open_store(session.database).close()  # what the runs recorded is asked for
-    told = service.Service(
+    told = service.TenantsService(
         admin=read_listen(admin, "--admin"),
         access=accesses.admin,
         database_url=session.database,
@@ -213,7 +206,7 @@ def serve(
         public=None if public is None else read_listen(public, "--public"),
         public_access=accesses.public,
         transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
-        limits=Limits(retention=int(retention * DAY)),
+        limits=ApiLimits(retention=int(retention * DAY)),
         listed=listed,
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
@@ -257,11 +250,8 @@ class _Accesses:
         return others if self.auth == "none" else self._limited(others)
 
     def _limited(self, access: Access) -> Access:
-        # No process knows of what another refused: each lets its part through. Keystone is asked about each of them; to
-        # compare one costs nothing, and many clients may share an address.
-        at_once = 2 if self.auth == "keystone" else 8
-        few = buckets(SystemClock(), self.refused_rate / self.workers, at_once)
-        return access if few is None else LimitedAccess(access, few)
+        keystone = self.auth == "keystone"
+        return limited(access, SystemClock(), self.refused_rate, workers=self.workers, keystone=keystone)
 
     def _operators(self) -> Access:
         if self.auth == "keystone":
@@ -307,6 +297,6 @@ def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: b
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.tenants.keystone import KeystoneAccess
+    from configdb_sync.web.access import KeystoneAccess
 
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)

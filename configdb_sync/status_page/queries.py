@@ -27,17 +27,16 @@ from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastNode, PastRun, PastRuns
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastRun, PastRuns, Problem, RunNode
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
-from configdb_sync.store.states import Matrix, NodeRow, Problem, read_matrix, stamp_of
+from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import Change, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.orders import addresses_of
-from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.outbox import there
-from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.outbox_worker import process_exists
+from configdb_sync.tenants.queries import Page
+from configdb_sync.tenants.rows import Holding, Resource, Status, StatusCounts, holding_of, resource_of
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
@@ -92,7 +91,7 @@ class History:
         cls, database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock
     ) -> History:
         """Return the history that a database holds; its tables must be up to date."""
-        past = PastRuns(database, clock, Alive(socket.gethostname(), there))
+        past = PastRuns(database, clock, Alive(socket.gethostname(), process_exists))
         return cls(database, past, versions, masker, levels)
 
     def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:
@@ -119,9 +118,9 @@ class EnvironmentSummary:
     newest: PastRun | None = None
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> StatusCounts:
         """Its data sources by status, of all its tenants here."""
-        return sum((holding.counts for _, holding in self.holdings), Counts())
+        return sum((holding.counts for _, holding in self.holdings), StatusCounts())
 
 
 @dataclass(frozen=True)
@@ -283,7 +282,7 @@ class EnvironmentRuns:
             return self.past.newest(self.environment, limit, before)
         return self._own(self.past.newest(self.environment, limit, before, nodes=self._nodes))
 
-    def find(self, run: PastRun) -> tuple[PastRun, list[PastNode]] | None:
+    def find(self, run: PastRun) -> tuple[PastRun, list[RunNode]] | None:
         """Return a run and what it did with nodes; None if it processed none of an owner's."""
         nodes = self.past.nodes_of(run.identity)
         if self.data_sources is None:

@@ -7,21 +7,52 @@ number of runs of its environment: a clock may be wrong, a count isn't.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import UnsafeError
+from configdb_sync.jsonvalues import combine_digests
 from configdb_sync.store.database import Database
 from configdb_sync.store.schema import WITHHELD
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 LASTS_RUNS = 50
+
+
+@dataclass(frozen=True)
+class UnsafeChange:
+    """One document's withheld change: which, why, and the digests of it before and after."""
+
+    node: str
+    data_source: str
+    path: str
+    lost: tuple[str, ...]
+    of: int
+    before: str
+    after: str
+
+    @property
+    def reason(self) -> str:
+        """Why it was withheld, in words."""
+        return f"would remove {len(self.lost)} of {self.of} keys"
+
+
+def unsafe_digest(unsafe: Iterable[UnsafeChange]) -> str:
+    """Return the digest (12 hex digits) that names exactly these changes, whatever their order."""
+    whole = combine_digests(
+        (
+            f"{change.node}\n{change.data_source}",
+            hashlib.sha256(f"{change.path}\n{change.before}\n{change.after}".encode()).hexdigest(),
+        )
+        for change in unsafe
+    )
+    return whole[:12]
 
 
 def encode(changes: Iterable[UnsafeChange]) -> bytes:

@@ -1,8 +1,10 @@
-"""One run at a time for an environment over all masters of a database: a leased row (U14).
+"""One at a time (U14): on this machine by a file lock, over all masters of a database by a lease.
 
-The row is renewed while its run works. It is free once it has stood unchanged for as long as a lease lasts, by the
-monotonic seconds of the one that waits for it: no clock can be wrong about that. A run on the same machine that is
-known to be over (the kernel has freed its lock) is not waited for.
+The kernel frees a file lock when its holder ends.
+
+A lease is a row that is renewed while its holder works. It is free once it has stood unchanged for as long as a lease
+lasts, by the monotonic seconds of the one that waits for it: no clock can be wrong about that. A holder that is known
+to have ended is not waited for.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,83 +28,95 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.schema import LEASES, now_of
 
 LASTS = 60.0
-"""Seconds after which the lease of a run that no longer renews it is free; its row says until when that is, for those
-who only look."""
+"""Seconds after which the lease of a holder that no longer renews it is free; its row says until when that is, for
+those who only look."""
 RENEWED = 15.0
-_POLL = 1.0
+_LEASE_POLL = 1.0
+_LOCK_POLL = 0.2
+_REMEMBERED = 8
+_LONGEST = 4096
 
 
 @dataclass(frozen=True)
-class _Held:
-    run: str
+class Holder:
+    """Who has a lease: a row of ``LEASES``."""
+
+    holder: str
     host: str
     until: float
 
 
 @dataclass
 class Lease:
-    """The lease of one run on one environment."""
+    """The lease of one holder (a run, by its identity) on what ``name`` says.
+
+    ``ended`` tells of holders of this host that have ended. With ``by_clock`` a row whose time is over is free at
+    once: for those who don't wait.
+    """
 
     database: Database
-    environment: int
-    run: str
+    name: str
+    holder: str
     host: str
     clock: Clock
+    ended: Callable[[str], bool] = lambda _: False
+    by_clock: bool = False
     _sure_until: float = 0.0
     _lost: bool = False
-    _ended: threading.Event = field(default_factory=threading.Event, repr=False)
+    _released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def check(self) -> None:
         """Raise ``BusyError`` if the lease may be another's by now: nothing new may then be begun."""
         if self._lost or self.clock.monotonic() >= self._sure_until:
             raise BusyError(
-                f"this run lost its lock on environment {self.environment}: it could not renew it in time",
+                f"this run lost its lock on {self.name}: it could not renew it in time",
                 way_out="see that the database can be reached, run again",
             )
 
-    def take(self, over: Collection[str], wait: float) -> None:
-        """Take the lease; wait at most ``wait`` seconds. ``over`` are runs of this host that are known to be over.
-
-        Raises ``BusyError`` that names the run that holds it.
-        """
+    def take(self, wait: float) -> None:
+        """Take the lease; wait at most ``wait`` seconds. Raises ``BusyError`` that names the run that holds it."""
         began = self.clock.monotonic()
-        seen: tuple[_Held, float] | None = None
+        seen: tuple[Holder, float] | None = None
         while True:
             now = self.clock.monotonic()
             abandoned = seen[0] if seen is not None and now - seen[1] >= LASTS else None
-            held = self._try(over, abandoned)
+            held = self.try_take(abandoned)
             if held is None:
                 return
             if seen is None or held != seen[0]:
                 seen = held, now
             left = began + wait - self.clock.monotonic()
             if left <= 0:
-                raise busy(self.environment, wait, f"run {held.run} on {held.host}")
-            self.clock.sleep(min(_POLL, left))
+                raise _busy(self.name, wait, f"run {held.holder} on {held.host}")
+            self.clock.sleep(min(_LEASE_POLL, left))
 
-    def _try(self, over: Collection[str], abandoned: _Held | None) -> _Held | None:
-        """Take the lease if it is free; return who holds it."""
+    def try_take(self, abandoned: Holder | None = None) -> Holder | None:
+        """Take the lease if it is free, or still as an ``abandoned`` one was; else return who holds it."""
         began = self.clock.monotonic()
-        here = LEASES.c.environment == self.environment
 
-        def work(connection: Connection) -> _Held | None:
-            mine = {"run": self.run, "host": self.host, "until": now_of(connection, self.clock) + LASTS}
-            free = sa.and_(LEASES.c.host == self.host, LEASES.c.run.in_(over))
-            if abandoned is not None:
-                unchanged = sa.and_(LEASES.c.run == abandoned.run, LEASES.c.until == abandoned.until)
-                free = sa.or_(free, unchanged)
-            if connection.execute(sa.update(LEASES).where(here, free).values(mine)).rowcount:
+        def work(connection: Connection) -> Holder | None:
+            now = now_of(connection, self.clock)
+            mine = {"holder": self.holder, "host": self.host, "until": now + LASTS}
+            row = connection.execute(
+                sa.select(LEASES.c.holder, LEASES.c.host, LEASES.c.until).where(LEASES.c.name == self.name)
+            ).first()
+            if row is None:
+                connection.execute(sa.insert(LEASES).values(name=self.name, **mine))
                 return None
-            held = connection.execute(sa.select(LEASES.c.run, LEASES.c.host, LEASES.c.until).where(here)).first()
-            if held is not None:
-                return _Held(*held)
-            connection.execute(sa.insert(LEASES).values(environment=self.environment, **mine))
-            return None
+            held = Holder(*row)
+            # One that ends later than any can was taken under another clock.
+            late = self.by_clock and not now < held.until <= now + LASTS
+            if late or held == abandoned or (held.host == self.host and self.ended(held.holder)):
+                unchanged = [LEASES.c[name] == value for name, value in vars(held).items()]
+                here = sa.and_(LEASES.c.name == self.name, *unchanged)
+                if connection.execute(sa.update(LEASES).where(here).values(mine)).rowcount:
+                    return None
+            return held
 
         try:
             held = self.database.write(work)
         except IntegrityError:
-            held = _Held("unknown", "another master", 0.0)
+            held = Holder("unknown", "another master", 0.0)
         if held is None:
             self._sure_until = began + LASTS
         return held
@@ -120,44 +134,41 @@ class Lease:
         else:
             self._lost = True
 
-    def keep(self) -> None:
-        """Renew it from time to time until it ends; what fails is tried again."""
-        while not self._ended.wait(RENEWED) and not self._lost:
-            try:
-                self.renew()
-            except ProductError:
-                # ``check`` stops the run if this goes on until the lease may have expired.
-                continue
-
     def release(self) -> None:
         """Give it back."""
-        self._ended.set()
+        self._released.set()
         try:
             self.database.write(lambda connection: connection.execute(sa.delete(LEASES).where(self._mine())))
         except ProductError:
-            # It expires; the run's own outcome matters more.
+            # It expires; what was done under it matters more.
             return
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renew it from time to time, and give it back at the end. It was taken."""
+        keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            self.release()
+            keeper.join()
+
+    def _keep(self) -> None:
+        while not self._released.wait(RENEWED) and not self._lost:
+            try:
+                self.renew()
+            except ProductError:
+                # ``check`` stops the work if this goes on until the lease may have expired.
+                continue
+
     def _mine(self) -> sa.ColumnElement[bool]:
-        return sa.and_(LEASES.c.environment == self.environment, LEASES.c.run == self.run)
+        return sa.and_(LEASES.c.name == self.name, LEASES.c.holder == self.holder, LEASES.c.host == self.host)
 
 
-@contextmanager
-def leased(lease: Lease, over: Collection[str], wait: float) -> Iterator[Lease]:
-    """Hold the lease; raises as ``Lease.take``."""
-    lease.take(over, wait)
-    keeper = threading.Thread(target=lease.keep, name="lease", daemon=True)
-    keeper.start()
-    try:
-        yield lease
-    finally:
-        lease.release()
-        keeper.join()
-
-
-_POLL_lock = 0.2
-_REMEMBERED = 8
-_LONGEST = 4096
+def lease_name(environment: int) -> str:
+    """Return the name of the lease of runs on an environment."""
+    return f"environment {environment}"
 
 
 @contextmanager
@@ -184,8 +195,8 @@ def run_lock(folder: Path, environment: int, wait: float, clock: Clock, run: str
             except BlockingIOError:
                 left = end - clock.monotonic()
                 if left <= 0:
-                    raise busy(environment, wait) from None
-                clock.sleep(min(_POLL_lock, left))
+                    raise _busy(lease_name(environment), wait) from None
+                clock.sleep(min(_LOCK_POLL, left))
             except OSError as error:
                 raise StateError(f"the lock {path} can't be used: {error.strerror}") from error
         yield frozenset(_remember(handle, run))
@@ -193,10 +204,9 @@ def run_lock(folder: Path, environment: int, wait: float, clock: Clock, run: str
         os.close(handle)
 
 
-def busy(environment: int, wait: float, who: str = "another run") -> BusyError:
-    """Return the error that says who works on the environment still, after the time waited."""
+def _busy(name: str, wait: float, who: str = "another run") -> BusyError:
     return BusyError(
-        f"{who} works on environment {environment}, also after {wait:.0f} s",
+        f"{who} works on {name}, also after {wait:.0f} s",
         way_out="wait until it is done and run again, or wait longer with --wait",
     )
 

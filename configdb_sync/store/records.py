@@ -16,10 +16,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.hiera import KeptText
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import ABSENT, Json, Slot
 from configdb_sync.store.database import Database
 from configdb_sync.store.schema import LEASES, NODES, QUIET, RECORDS, next_number
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
+
+
+@dataclass(frozen=True)
+class HiddenKey:
+    """What is remembered of a key whose content in the file is not, or may not be, the node's own."""
+
+    values: Slot
+    ours: tuple[Slot, ...]
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from sqlalchemy import Connection, Row
 from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import LASTS
 from configdb_sync.store.schema import LEASES, OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS, next_number, now_of
-from configdb_sync.sync.report import NodeReport, Report
 
 DONE = "done"
 FAILED = "failed"
@@ -47,6 +46,25 @@ class About:
     stage: str | None = None
 
 
+@dataclass(frozen=True)
+class Problem:
+    """What was wrong with a node, or with one data source of it, when it was last worked on. No secret is in it."""
+
+    data_source: str | None
+    what: str
+
+
+@dataclass(frozen=True)
+class RunNode:
+    """What a run did with one node. ``outcome``: ``done`` or ``failed``."""
+
+    node: str
+    outcome: str
+    uploads: int
+    writes: int
+    problems: int
+
+
 class Journal:
     """The line of one run. Safe for several threads. ``whole``: the run is for all nodes of the environment."""
 
@@ -55,7 +73,7 @@ class Journal:
         self._about = about
         self._clock = clock
         self._whole = whole
-        self._waiting: list[NodeReport] = []
+        self._waiting: list[tuple[RunNode, Sequence[Problem]]] = []
         self._flushed = clock.monotonic()
         self._lock = threading.Lock()
 
@@ -85,10 +103,10 @@ class Journal:
         last: dict[str, int] = {row[0]: row[1] for row in rows}
         return sorted(identities, key=lambda identity: last.get(identity, 0))
 
-    def node_done(self, report: NodeReport) -> None:
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
         """Take note of what was done with a node."""
         with self._lock:
-            self._waiting.append(report)
+            self._waiting.append((done, problems))
             now = self._clock.monotonic()
             if now - self._flushed < _FLUSHED:
                 return
@@ -96,28 +114,21 @@ class Journal:
             waiting, self._waiting = self._waiting, []
             self._database.write(lambda connection: self._write_nodes(connection, waiting))
 
-    def finish(self, report: Report, shown: Mapping[str, Any], there: Iterable[str], keep: int) -> None:
+    def finish(
+        self, code: Exit, totals: Mapping[str, Any], shown: Mapping[str, Any], there: Iterable[str], keep: int
+    ) -> None:
         """Write the end, with the report as it is to be shown later; drop what is older than the ``keep`` newest runs.
 
-        ``there`` are all nodes of the place: what was wrong with others is no more.
+        ``totals``: the columns of ``RUNS`` that count. ``there`` are all nodes of the place: what was wrong with
+        others is no more.
         """
-        values = {
-            "outcome": report.exit.name,
-            "exit": int(report.exit),
-            "nodes": len(report.nodes),
-            "uploads": report.uploads,
-            "writes": report.writes,
-            "problems": len(report.problems),
-            "bytes": report.bytes,
-            "digest": report.plan_digest,
-        }
         known = set(there)
 
         def work(connection: Connection) -> None:
             self._write_nodes(connection, self._waiting)
             if self._whole:
                 self._forget_others(connection, known)
-            self._end(connection, values)
+            self._end(connection, {"outcome": code.name, "exit": int(code), **totals})
             self._keep(connection, shown)
             self._prune(connection, keep)
 
@@ -148,38 +159,25 @@ class Journal:
         connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == self._about.identity))
         connection.execute(sa.insert(RUN_REPORTS).values(run=self._about.identity, body=body))
 
-    def _write_nodes(self, connection: Connection, reports: Sequence[NodeReport]) -> None:
-        if not reports:
+    def _write_nodes(self, connection: Connection, done: Sequence[tuple[RunNode, Sequence[Problem]]]) -> None:
+        if not done:
             return
-        run, names = self._about.identity, [report.plan.node for report in reports]
-        connection.execute(sa.delete(RUN_NODES).where(RUN_NODES.c.run == run, RUN_NODES.c.node.in_(names)))
-        connection.execute(
-            sa.insert(RUN_NODES),
-            [
-                {
-                    "run": run,
-                    "node": report.plan.node,
-                    "outcome": FAILED if report.problems else DONE,
-                    "uploads": len(report.uploaded),
-                    "writes": len(report.written),
-                    "problems": len(report.problems),
-                }
-                for report in reports
-            ],
-        )
+        about, names = self._about, [one.node for one, _ in done]
+        connection.execute(sa.delete(RUN_NODES).where(RUN_NODES.c.run == about.identity, RUN_NODES.c.node.in_(names)))
+        connection.execute(sa.insert(RUN_NODES), [{"run": about.identity, **asdict(one)} for one, _ in done])
         connection.execute(sa.delete(OPEN_PROBLEMS).where(self._here(), OPEN_PROBLEMS.c.node.in_(names)))
         rows = [
             {
-                "environment": self._about.environment,
-                "place": self._about.place,
-                "node": report.plan.node,
+                "environment": about.environment,
+                "place": about.place,
+                "node": one.node,
                 "number": number,
                 "data_source": problem.data_source,
                 "what": problem.what[:_LONGEST],
-                "run": run,
+                "run": about.identity,
             }
-            for report in reports
-            for number, problem in enumerate(report.problems)
+            for one, problems in done
+            for number, problem in enumerate(problems)
         ]
         if rows:
             connection.execute(sa.insert(OPEN_PROBLEMS), rows)
@@ -202,17 +200,6 @@ class Journal:
 
 
 AT_WORK = "AT WORK"
-
-
-@dataclass(frozen=True)
-class PastNode:
-    """What a run did with one node. ``outcome``: ``done`` or ``failed``."""
-
-    node: str
-    outcome: str
-    uploads: int
-    writes: int
-    problems: int
 
 
 @dataclass(frozen=True)
@@ -337,11 +324,11 @@ class PastRuns:
             raise SettingsError(what, way_out="`configdb-sync runs` lists them")
         return found[0]
 
-    def nodes_of(self, run: str) -> list[PastNode]:
+    def nodes_of(self, run: str) -> list[RunNode]:
         """Return what a run did with each node that it was done with."""
         query = sa.select(RUN_NODES).where(RUN_NODES.c.run == run)
         rows = self._database.read(lambda connection: connection.execute(query).all())
-        found = [PastNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
+        found = [RunNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
         return sorted(found, key=lambda node: natural_key(node.node))
 
     def report_of(self, run: str) -> Mapping[str, Any] | None:
@@ -364,7 +351,7 @@ class PastRuns:
         # A lease that ends later than any can was taken under another clock; one at work is renewed under this one.
         now = now_of(connection, self._clock)
         holds = LEASES.c.until.between(now, now + LASTS)
-        return frozenset(connection.execute(sa.select(LEASES.c.run).where(holds)).scalars())
+        return frozenset(connection.execute(sa.select(LEASES.c.holder).where(holds)).scalars())
 
     def _run(self, row: Row[Any], working: frozenset[str]) -> PastRun:
         facts = dict(row._mapping)  # noqa: SLF001 SQLAlchemy's own name for it

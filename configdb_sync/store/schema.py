@@ -105,8 +105,8 @@ OPEN_PROBLEMS = Table(
 LEASES = Table(
     "leases",
     metadata,
-    Column("environment", Integer, primary_key=True, autoincrement=False),
-    Column("run", Text, nullable=False),
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
     Column("host", Text, nullable=False),
     Column("until", Double, nullable=False),
 )

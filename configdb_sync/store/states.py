@@ -12,11 +12,10 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key, one_line
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import AT_WORK, DIED, FAILED, PastRun, PastRuns
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, PastRun, PastRuns, Problem
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES
-from configdb_sync.sync.wording import one_line
 
 _RECORDS = sa.table("records", sa.column("environment"), sa.column("node"), sa.column("data_source"))
 _SHOWN = 3
@@ -84,14 +83,6 @@ def _known(
 
 _LOOKED_BACK = 20
 """Runs that are looked through for the last one that was done with a node."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What was wrong with a node, or with one data source of it, when it was last worked on. No secret is in it."""
-
-    data_source: str | None
-    what: str
 
 
 class NodeRow(NamedTuple):

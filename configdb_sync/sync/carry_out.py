@@ -13,7 +13,7 @@ from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import LevelPath
-from configdb_sync.nodes.model import Nodes
+from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.store.records import Record, Records
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write

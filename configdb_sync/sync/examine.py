@@ -20,7 +20,8 @@ from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.records import Records
 from configdb_sync.sync.acquaintance import Acquaintance
 from configdb_sync.sync.catalog import Catalog
@@ -39,7 +40,6 @@ from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
 from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_by_others
-from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, NodeWork, Subject

@@ -17,8 +17,7 @@ from configdb_sync.configdb.faults import ConflictError
 from configdb_sync.configdb.model import Etags, OverrideNote, ServerKind
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
-from configdb_sync.names import LevelPath, place_of
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import LevelPath, natural_key, place_of
 from configdb_sync.store.database import Database
 from configdb_sync.store.records import Record, forget_documents, names_seen, remembered
 from configdb_sync.sync.catalog import Catalog

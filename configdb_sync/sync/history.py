@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Change, Place
+from configdb_sync.configdb.change import Change, OnChange, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import Version, Writer
 from configdb_sync.errors import MissingError
 from configdb_sync.jsonvalues import Json, document_digest
 from configdb_sync.names import RECORDS
-from configdb_sync.store.versions import Subject, VersionStore, with_present
+from configdb_sync.store.versions import BY_OTHERS, DocumentKey, VersionStore, is_by_others, time_text
 
 
 class Histories(Protocol):
@@ -74,7 +75,7 @@ class OwnHistories:
                 f"version {number} of the {kind} of {place.data_source} at {place.level_text} isn't kept",
                 way_out="history lists those that are",
             )
-        kept = self.store.content(self._subject(place, kind), number)
+        kept = self.store.content(document_key(self.client.base, place, kind), number)
         return present if kept is None else kept
 
     def revert(self, place: Place, kind: str, number: int) -> Change:
@@ -88,13 +89,36 @@ class OwnHistories:
         if place.data_source == RECORDS:
             raise UnsupportedError(f"{RECORDS} holds the product's own records; no versions are kept of them here")
         present = changes.read(self.client, place, kind)
-        kept = self.store.history(self._subject(place, kind))
+        kept = [Version(*one) for one in self.store.history(document_key(self.client.base, place, kind))]
         return with_present(kept, document_digest(present), self.store.now()), present
-
-    def _subject(self, place: Place, kind: str) -> Subject:
-        return Subject(self.client.base, place, kind)
 
 
 def histories(client: ConfigDBClient, store: VersionStore) -> Histories:
     """Return the histories that there are of a server's documents."""
     return ServersHistories(client) if client.keeps_versions else OwnHistories(client, store)
+
+
+def with_present(versions: Sequence[Version], found: str, now: float) -> list[Version]:
+    """Return versions, newest first, with the document that is there now (digest ``found``) in front if it is another
+    one than the newest's; ``now`` in seconds since the epoch."""
+    newest = versions[0] if versions else None
+    if not is_by_others(None if newest is None else newest.digest, found):
+        return list(versions)
+    number = 1 if newest is None else newest.number + 1
+    return [Version(number, time_text(now), None, None, BY_OTHERS, found), *versions]
+
+
+def document_key(server: str, place: Place, kind: str) -> DocumentKey:
+    """Return what the versions of a document of a server (by its address) are found by."""
+    return DocumentKey(server, place.env, place.level_text, place.data_source, kind)
+
+
+def recorder(store: VersionStore, server: str, writer: Writer) -> OnChange:
+    """Return what records the changes that a writer makes on a server."""
+
+    def record(change: Change) -> None:
+        key = document_key(server, change.place, change.kind)
+        comment = writer.comment or change.reason
+        store.record(key, change.before, change.after, author=writer.author, run=writer.run, comment=comment)
+
+    return record

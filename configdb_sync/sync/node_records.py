@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from configdb_sync.jsonvalues import Document, Json, canonical, value_digest
-from configdb_sync.store.records import Record, Records
-from configdb_sync.sync.merge import ABSENT, HiddenKey, Path, Slot, equal, key_value, leaves_of_ours, overlaid
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, canonical, value_digest
+from configdb_sync.store.records import HiddenKey, Record, Records
+from configdb_sync.sync.merge import Path, equal, key_value, leaves_of_ours, overlaid
 from configdb_sync.sync.prepare import BLANK
 from configdb_sync.sync.stored import StoredNode
 

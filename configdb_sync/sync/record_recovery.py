@@ -12,10 +12,10 @@ from configdb_sync.addresses import Addresses, from_records
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Definition, Environment, ServerKind
 from configdb_sync.errors import NodeError
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, same
+from configdb_sync.jsonvalues import ABSENT, EMPTY_DIGEST, Document, Json, same
 from configdb_sync.names import RECORDS, LevelPath, records_component
-from configdb_sync.store.records import Record
-from configdb_sync.sync.merge import ABSENT, HiddenKey, equal, key_value
+from configdb_sync.store.records import HiddenKey, Record
+from configdb_sync.sync.merge import equal, key_value
 from configdb_sync.sync.node_records import FROM_NAILGUN, DigestRecord, from_json, reconciled, recovered, to_json
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import Subject

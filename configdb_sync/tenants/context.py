@@ -8,18 +8,19 @@ from types import MappingProxyType
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.metrics import Meter, NoMeter
-from configdb_sync.tenants.paths import Place, Route
+from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.requests import Caller, Environ, Request
-from configdb_sync.web.requests import Target
+from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.web.access import Caller
+from configdb_sync.web.requests import Environ, Target
+from configdb_sync.web.responses import ApiResponse
 
 DAY = 24 * 3600 * 1_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class ApiLimits:
     """``body``: bytes of a request's; ``page``: items of a page unless asked for fewer or more, at most ``longest``;
     ``retention``: microseconds in which a deleted tenant can be recovered."""
 
@@ -58,7 +59,7 @@ class Pull(Protocol):
     def failures(self) -> Mapping[str, int]:
         """How often each driver failed or hung, by name."""
 
-    def refresh(self, place: Place) -> bool:
+    def refresh(self, place: ResourcePath) -> bool:
         """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
 
 
@@ -68,12 +69,12 @@ class NoPull:
     asks = False
     failures: Mapping[str, int] = MappingProxyType({})
 
-    def refresh(self, place: Place) -> bool:
+    def refresh(self, place: ResourcePath) -> bool:
         """The stored status holds."""
         return True
 
 
-StatusCalls = Callable[[Request], Answer]
+StatusCalls = Callable[[TenantRequest], ApiResponse]
 """Answers the API's reading calls on environments, nodes, runs and documents."""
 Admit = Callable[[Caller, Route, "str | None"], Caller]
 """Returns the caller if it may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
@@ -88,7 +89,7 @@ class Pages(Protocol):
 
     def answer(
         self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
-    ) -> Answer:
+    ) -> ApiResponse:
         """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
 
 
@@ -97,7 +98,7 @@ class Context:
     """All that an application's requests share. ``status_calls``: None if the endpoint has no status."""
 
     registry: Registry
-    limits: Limits = field(default_factory=Limits)
+    limits: ApiLimits = field(default_factory=ApiLimits)
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None

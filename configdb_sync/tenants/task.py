@@ -15,11 +15,10 @@ from configdb_sync.errors import ProductError
 from configdb_sync.store import schema
 from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import source_states
-from configdb_sync.tenants import names, owning
-from configdb_sync.tenants.following import change_now
+from configdb_sync.tenants import ownership, paths
+from configdb_sync.tenants.outbox_worker import change_now
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Work, find_tenant
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.rows import Status, Work, find_tenant
 from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class TaskOwners:
 
     def check(self, environment: int, data_source: str, home: str) -> None:
         """Raise ``ProductError`` if its tenant is marked for deletion, or its name can't be a tenant's."""
-        names.data_source(data_source)
+        paths.data_source(data_source)
         now = self.clock.monotonic()
         with self._lock:
             if self._kept is None or now - self._kept[0] > _KEPT:
@@ -96,16 +95,16 @@ class TaskOwners:
         taken: dict[str, int | None] = {}
         for name, number in definitions.items():
             try:
-                taken[names.data_source(name)] = number
+                taken[paths.data_source(name)] = number
             except RefusalError:
                 continue
 
         def work(work: Work) -> None:
-            settled = owning.settle_home(work, environment, home)
+            settled = ownership.settle_home(work, environment, home)
             if settled.deleted is None:
-                new = owning.own(work, settled.id, environment, taken)
+                new = ownership.register(work, settled.id, environment, taken)
                 if self._run is not None:
-                    owning.tell(work, environment, self._build(new), self._run)
+                    ownership.set_status(work, environment, self._build(new), self._run)
 
         self.registry.write(change_now(self.clock, self.author, "run"), work)
 
@@ -119,13 +118,13 @@ class TaskOwners:
         self._run = None
         self._tell(environment, None)
 
-    def _build(self, sources: Iterable[str]) -> dict[str, owning.Told]:
+    def _build(self, sources: Iterable[str]) -> dict[str, ownership.Report]:
         return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
 
     def _tell(self, environment: int, run: str | None) -> None:
         try:
-            listed = dict(self.registry.read(lambda connection: owning.owned(connection, environment)))
-            told: dict[str, owning.Told] = {}
+            listed = dict(self.registry.read(lambda connection: ownership.owned(connection, environment)))
+            told: dict[str, ownership.Report] = {}
             if run is not None:
                 told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
             else:

@@ -132,7 +132,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
     listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports. ``formatter``
     makes gunicorn's own log lines. ``refused`` makes the answers by which the server itself refuses a request, in the
-    service's one shape of errors; ``body_limit`` is how many bytes of a body are waited for: beyond that the application gets none.
+    service's one shape of errors; ``body_limit`` is how many bytes of a body are waited for: beyond that the
+    application gets none.
     """
 
     def __init__(

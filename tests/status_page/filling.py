@@ -11,10 +11,8 @@ import sqlalchemy as sa
 from configdb_sync.state import State
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo, Status
 
 SOURCES = (
     *("astute", "globals", "nodes", "override/common", "override/configuration/cluster"),
@@ -31,7 +29,7 @@ def fill(state: Path, environment: int, count: int, runs: int = 10) -> None:
 
 def fill_database(url: str, environment: int, count: int, runs: int = 10) -> None:
     """Make an environment of so many nodes with ten data sources: the third node failed in the last of its runs."""
-    change = Change("test", "here", "req-test", 1)
+    change = ChangeInfo("test", "here", "req-test", 1)
     with closing(Registry(open_registry(url))) as registry:
         registry.settle_home(change, environment, "admin")
         registry.own(change, "admin", environment, dict.fromkeys(SOURCES))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.status_page import page_urls
 from configdb_sync.status_page.sign_in import next_page
-from configdb_sync.tenants.paths import Kind, Route
+from configdb_sync.tenants.paths import Route, RouteKind
 from configdb_sync.web.refusals import RefusalError
 from configdb_sync.web.requests import read_target
 from tests.tenants.test_targets import GOOD
@@ -22,9 +22,9 @@ def read(url: str) -> Route:
 
 
 @pytest.mark.parametrize("tenant", [None, *GOOD], ids=ascii)
-@pytest.mark.parametrize("kind", [Kind.MATRIX, Kind.RUNS, Kind.RUN])
-def test_a_page_of_an_environment_is_read_back(tenant: str | None, kind: Kind) -> None:
-    page = page_urls.environment_page(tenant, 16, kind, RUN if kind is Kind.RUN else "")
+@pytest.mark.parametrize("kind", [RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN])
+def test_a_page_of_an_environment_is_read_back(tenant: str | None, kind: RouteKind) -> None:
+    page = page_urls.environment_page(tenant, 16, kind, RUN if kind is RouteKind.RUN else "")
     assert read(page_urls.page_url(page)) == page
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.errors import UnsafeError
-from configdb_sync.store.approvals import LASTS_RUNS, Approvals, decode, encode
+from configdb_sync.store.approvals import LASTS_RUNS, Approvals, UnsafeChange, decode, encode, unsafe_digest
 from configdb_sync.store.database import Database
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 from tests.support.clocks import ManualClock
 
 ONE = UnsafeChange("1", "astute", "astute.yaml", ("a", "b"), 2, "x", "y")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import StateError
 from configdb_sync.hiera import KeptText
+from configdb_sync.jsonvalues import ABSENT
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
-from configdb_sync.store.records import Record, Records, decode, encode, names_seen
-from configdb_sync.sync.merge import ABSENT, HiddenKey
+from configdb_sync.store.records import HiddenKey, Record, Records, decode, encode, names_seen
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4))
 slots = st.one_of(st.just(ABSENT), leaf, st.lists(leaf, max_size=2), st.dictionaries(st.text(), leaf, max_size=2))

@@ -15,7 +15,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease
 from configdb_sync.store.records import Record, Records
-from configdb_sync.store.runs import AT_WORK, DIED, About, Alive, Journal, PastRuns
+from configdb_sync.store.runs import AT_WORK, DIED, About, Alive, Journal, PastRuns, Problem
 from configdb_sync.store.states import State, source_states
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.render import kept
@@ -55,11 +55,15 @@ def past(own_database: Database, clock: ManualClock) -> PastRuns:
     return PastRuns(own_database, clock, Alive("one", lambda pid: pid == 7))
 
 
+def done(journal: Journal, report: NodeReport) -> None:
+    journal.node_done(report.done, [Problem(one.data_source, one.what) for one in report.problems])
+
+
 def finish(journal: Journal, run: str, *nodes: NodeReport, keep: int = 50) -> None:
     for one in nodes:
-        journal.node_done(one)
+        done(journal, one)
     found = report(*nodes, run=run)
-    journal.finish(found, kept(found), THERE, keep)
+    journal.finish(found.exit, found.totals, kept(found), THERE, keep)
 
 
 def test_a_run_is_remembered_with_its_report(begin: Begin, past: PastRuns) -> None:
@@ -82,7 +86,7 @@ def test_a_run_is_at_work_as_long_as_its_lease_and_its_process_are_there(
 ) -> None:
     begin("req-1")
     assert past.find("req-1").outcome == DIED
-    Lease(own_database, 5, "req-1", "one", clock).take((), 0)
+    Lease(own_database, "environment 5", "req-1", "one", clock).take(0)
     # PostgreSQL's own clock is far ahead of the test's.
     if not own_database.postgresql:
         assert past.find("req-1").outcome == AT_WORK
@@ -112,9 +116,9 @@ def test_nodes_longest_not_done_come_first(begin: Begin) -> None:
 
 def test_nodes_done_are_known_though_the_run_is_killed(begin: Begin, clock: ManualClock) -> None:
     journal = begin("req-1")
-    journal.node_done(node("1"))
+    done(journal, node("1"))
     clock.sleep(2)
-    journal.node_done(node("2"))
+    done(journal, node("2"))
     assert begin("req-2").order(THERE) == ["3", "1", "2"]
 
 
@@ -173,8 +177,8 @@ def test_data_sources_stand_as_runs_found_them(
     def states() -> dict[str, tuple[State, str]]:
         return {name: (one.state, one.details) for name, one in source_states(own_database, past, 5).items()}
 
-    lease = Lease(own_database, 5, "req-1", "one", clock)
-    lease.take((), 0)
+    lease = Lease(own_database, "environment 5", "req-1", "one", clock)
+    lease.take(0)
     journal = begin("req-1")
     building = (State.BUILD, "run req-1 is at work")
     assert states() == {"astute": building, "globals": building}

@@ -43,6 +43,10 @@ def halve(database: Database, halves: Sequence[str], version: str = "v0001") -> 
             if ("sync_schema" if table.name in runs else "tenants_schema") not in halves:
                 connection.execute(sa.text(f"DROP TABLE {table.name}"))
         connection.execute(sa.text(f"DROP TABLE {STORE.table}"))
+        if "sync_schema" in halves:
+            connection.execute(sa.text("DROP TABLE leases"))
+            connection.execute(sa.text("CREATE TABLE leases (environment INTEGER, run TEXT, host TEXT, until FLOAT)"))
+            connection.execute(sa.text("INSERT INTO leases VALUES (5, 'req-1', 'one', 1.5)"))
         for half in halves:
             connection.execute(sa.text(f"CREATE TABLE {half} (version_num VARCHAR(32) NOT NULL)"))
             connection.execute(sa.text(f"INSERT INTO {half} VALUES ('{version}')"))
@@ -60,6 +64,8 @@ def test_a_database_of_two_histories_goes_on_in_one(own_url: str, halves: Sequen
         assert differences(database) == []
         kept = {"astute": record} if "sync_schema" in halves else {}
         assert Records(database, "/x", 5, "req-2").of_node("1") == kept
+        leases = database.read(lambda connection: connection.execute(schema.LEASES.select()).all())
+        assert leases == ([("environment 5", "req-1", "one", 1.5)] if kept else [])
     open_store(own_url).close()
 
 

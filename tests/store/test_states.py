@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from configdb_sync.store.runs import PastRun
-from configdb_sync.store.states import Known, Matrix, Problem, State, matrix
+from configdb_sync.store.runs import PastRun, Problem
+from configdb_sync.store.states import Known, Matrix, State, matrix
 
 A, B, E = State.ACTIVE, State.BUILD, State.ERROR
 

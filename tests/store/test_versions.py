@@ -19,11 +19,12 @@ from configdb_sync.names import RECORDS
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import BLOBS
-from configdb_sync.store.versions import BY_OTHERS, Subject, VersionStore
+from configdb_sync.store.versions import BY_OTHERS, DocumentKey, VersionStore
+from configdb_sync.sync.history import document_key, recorder
 
 HERE = "http://configdb.example"
 PLACE = Place(7, (("nodes", "46"),), "globals", 3, innermost=True)
-SUBJECT = Subject(HERE, PLACE, OVERRIDES)
+KEY = document_key(HERE, PLACE, OVERRIDES)
 ANN = Writer("req-1", "ann", "why")
 Documents = dict[str, Json]
 
@@ -35,14 +36,20 @@ def store(own_url: str) -> Iterator[VersionStore]:
 
 
 def note(
-    store: VersionStore, before: Documents, after: Documents, writer: Writer = ANN, subject: Subject = SUBJECT
+    store: VersionStore,
+    before: Documents,
+    after: Documents,
+    writer: Writer = ANN,
+    place: Place = PLACE,
+    kind: str = OVERRIDES,
+    server: str = HERE,
 ) -> None:
-    store.record(subject.server, writer, Change(subject.place, subject.kind, before, after))
+    recorder(store, server, writer)(Change(place, kind, before, after))
 
 
-def shown(store: VersionStore, subject: Subject = SUBJECT) -> list[tuple[int, str | None, object]]:
-    found = store.history(subject)
-    return [(one.number, one.author or one.comment, store.content(subject, one.number)) for one in found]
+def shown(store: VersionStore, key: DocumentKey = KEY) -> list[tuple[int, str | None, object]]:
+    found = store.history(key)
+    return [(one.number, one.author or one.comment, store.content(key, one.number)) for one in found]
 
 
 def blobs(store: VersionStore) -> int:
@@ -51,13 +58,13 @@ def blobs(store: VersionStore) -> int:
 
 def test_a_change_is_kept_with_who_when_which_run_and_why(store: VersionStore) -> None:
     note(store, {}, {"a": 1})
-    (version,) = store.history(SUBJECT)
+    (version,) = store.history(KEY)
     assert (version.number, version.author, version.run, version.comment) == (1, "ann", "req-1", "why")
     assert version.time.endswith("+00:00")
-    assert store.content(SUBJECT, 1) == {"a": 1}
-    assert store.content(SUBJECT, 2) is None
+    assert store.content(KEY, 1) == {"a": 1}
+    assert store.content(KEY, 2) is None
     note(store, {"a": 1}, {"a": 1})
-    assert len(store.history(SUBJECT)) == 1
+    assert len(store.history(KEY)) == 1
 
 
 def test_what_others_did_between_is_a_version_without_a_name(store: VersionStore) -> None:
@@ -73,18 +80,19 @@ def test_what_others_did_between_is_a_version_without_a_name(store: VersionStore
 
 def test_each_document_counts_for_itself(store: VersionStore) -> None:
     others = [
-        Subject("http://other.example", PLACE, OVERRIDES),
-        Subject(HERE, PLACE, VALUES),
-        Subject(HERE, dataclasses.replace(PLACE, env=8), OVERRIDES),
-        Subject(HERE, dataclasses.replace(PLACE, levels=()), OVERRIDES),
-        Subject(HERE, dataclasses.replace(PLACE, data_source="astute"), OVERRIDES),
+        ("http://other.example", PLACE, OVERRIDES),
+        (HERE, PLACE, VALUES),
+        (HERE, dataclasses.replace(PLACE, env=8), OVERRIDES),
+        (HERE, dataclasses.replace(PLACE, levels=()), OVERRIDES),
+        (HERE, dataclasses.replace(PLACE, data_source="astute"), OVERRIDES),
     ]
-    for subject in (SUBJECT, *others):
-        assert store.history(subject) == []
-        note(store, {}, {"a": 1}, subject=subject)
-    assert [len(store.history(subject)) for subject in (SUBJECT, *others)] == [1] * 6
+    documents = [(HERE, PLACE, OVERRIDES), *others]
+    for server, place, kind in documents:
+        assert store.history(document_key(server, place, kind)) == []
+        note(store, {}, {"a": 1}, place=place, kind=kind, server=server)
+    assert [len(store.history(document_key(*document))) for document in documents] == [1] * 6
     assert blobs(store) == 1
-    made_anew = Subject(HERE, dataclasses.replace(PLACE, definition=99), OVERRIDES)
+    made_anew = document_key(HERE, dataclasses.replace(PLACE, definition=99), OVERRIDES)
     assert len(store.history(made_anew)) == 1
 
 
@@ -92,25 +100,25 @@ def test_only_the_newest_are_kept_and_their_contents(store: VersionStore) -> Non
     for number in range(9):
         note(store, {"n": number - 1} if number else {}, {"n": number})
     assert [number for number, _, _ in shown(store)] == [9, 8, 7, 6]
-    assert store.content(SUBJECT, 5) is None
+    assert store.content(KEY, 5) is None
     assert blobs(store) == 4
-    elsewhere = Subject(HERE, PLACE, VALUES)
-    note(store, {}, {"n": 5}, subject=elsewhere)
+    elsewhere = document_key(HERE, PLACE, VALUES)
+    note(store, {}, {"n": 5}, kind=VALUES)
     note(store, {"n": 8}, {"n": 9})
     assert store.content(elsewhere, 1) == {"n": 5}
 
 
 def test_our_own_bookkeeping_has_no_versions(store: VersionStore) -> None:
-    subject = Subject(HERE, dataclasses.replace(PLACE, data_source=RECORDS), VALUES)
-    note(store, {}, {"orders": []}, subject=subject)
-    assert store.history(subject) == []
+    place = dataclasses.replace(PLACE, data_source=RECORDS)
+    note(store, {}, {"orders": []}, place=place, kind=VALUES)
+    assert store.history(document_key(HERE, place, VALUES)) == []
 
 
 def test_any_text_of_a_user_can_be_kept(store: VersionStore) -> None:
     note(store, {}, {"\0\ud800": "\ud800"}, Writer("req-1", "a\0nn", "∑ \udcff"))
-    (version,) = store.history(SUBJECT)
+    (version,) = store.history(KEY)
     assert (version.author, version.comment) == ("a?nn", "∑ ?")
-    assert store.content(SUBJECT, 1) == {"\0\ud800": "\ud800"}
+    assert store.content(KEY, 1) == {"\0\ud800": "\ud800"}
 
 
 def test_many_at_once_lose_nothing(own_url: str) -> None:
@@ -120,7 +128,7 @@ def test_many_at_once_lose_nothing(own_url: str) -> None:
 
     def work(number: int) -> None:
         store = masters[number % 2]
-        note(store, {}, {"same": 1}, subject=Subject(HERE, places[number % 8], VALUES))
+        note(store, {}, {"same": 1}, place=places[number % 8], kind=VALUES)
         note(store, {}, {"n": number})
 
     try:

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from configdb_sync.configdb.merge import effective
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
-from configdb_sync.nodes.model import NodeFile
+from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.identity import Identity

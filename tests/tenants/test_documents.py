@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from configdb_sync.tenants import app, documents, names
-from configdb_sync.tenants.paths import Kind, route
+from configdb_sync.tenants import app, openapi, paths
+from configdb_sync.tenants.paths import RouteKind, route
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants import described
 from tests.tenants.test_targets import GOOD
@@ -21,38 +21,38 @@ XSD = "{http://www.w3.org/2001/XMLSchema}"
 EXAMPLE = {"tenantId": "t", "environment": "1", "dataSource": "plugins/x", "run": "req-1"}
 
 
-@pytest.mark.parametrize("path", documents.CALLS)
+@pytest.mark.parametrize("path", openapi.CALLS)
 def test_every_call_is_there_with_its_methods(path: str) -> None:
     asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
     there = {method.lower() for method in app.methods_of(asked)}
-    told = set(documents.CALLS[path])
+    told = set(openapi.CALLS[path])
     assert told - {"head"} == there
     assert ("head" in told) <= ("get" in there)
 
 
 def test_all_that_the_code_has_is_told() -> None:
-    kinds = {route(tuple(path.format(**EXAMPLE)[1:].split("/"))).kind for path in documents.CALLS}
-    assert kinds == {*app._TABLE, Kind.DOCUMENT}
+    kinds = {route(tuple(path.format(**EXAMPLE)[1:].split("/"))).kind for path in openapi.CALLS}
+    assert kinds == {*app._TABLE, RouteKind.DOCUMENT}
 
 
 def _wadl() -> ET.Element:
-    return ET.fromstring(documents.wadl())
+    return ET.fromstring(openapi.wadl())
 
 
 def test_the_wadl_has_the_same_calls() -> None:
     found: dict[str, set[str]] = {}
     for resource in _wadl().iter(f"{WADL}resource"):
         found[f"/{resource.get('path')}"] = {(one.get("name") or "").lower() for one in resource.iter(f"{WADL}method")}
-    assert found == {path: set(methods) for path, methods in documents.CALLS.items()}
+    assert found == {path: set(methods) for path, methods in openapi.CALLS.items()}
 
 
 @pytest.mark.parametrize("tenant", [*GOOD, "", "a/b", "x" * 255, "x" * 256], ids=ascii)
 def test_the_types_take_what_the_service_takes(tenant: str) -> None:
     restriction = next(_wadl().iter(f"{XSD}restriction"))
     facets = {one.tag.removeprefix(XSD): one.get("value") or "" for one in restriction}
-    schema: Any = documents.openapi()["components"]["schemas"]["TenantID"]
+    schema: Any = openapi.openapi()["components"]["schemas"]["TenantID"]
     try:
-        taken = names.tenant_id(tenant) == tenant
+        taken = paths.tenant_id(tenant) == tenant
     except RefusalError:
         taken = False
     length = int(facets["minLength"]) <= len(tenant) <= int(facets["maxLength"])
@@ -62,7 +62,7 @@ def test_the_types_take_what_the_service_takes(tenant: str) -> None:
 
 
 def test_openapi_is_json_with_what_it_refers_to() -> None:
-    told = documents.openapi()
+    told = openapi.openapi()
     text = json.dumps(told)
     for name in re.findall(r"#/components/schemas/(\w+)", text):
         assert name in told["components"]["schemas"]
@@ -73,38 +73,38 @@ def test_openapi_is_json_with_what_it_refers_to() -> None:
 
 
 def test_the_public_endpoint_tells_what_it_has() -> None:
-    told = documents.calls(public=True)
-    for path in documents.CALLS:
+    told = openapi.calls(public=True)
+    for path in openapi.CALLS:
         asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
         try:
             there = {method.lower() for method in app.public_methods_of(asked)}
         except RefusalError:
             there = set()
-        if asked.place is None and path not in documents.OPEN:
+        if asked.place is None and path not in openapi.OPEN:
             assert path not in told, "nobody's own"
             continue
         assert set(told.get(path, {})) - {"head"} == there, path
         assert {code for codes in told.get(path, {}).values() for code in codes}.isdisjoint({301, 303})
     assert "/v1.0/{tenantId}" in told
-    assert set(documents.openapi(public=True)["paths"]) == set(told)
-    assert b"action/move" not in documents.wadl(public=True)
-    assert b"action/move" in documents.wadl()
+    assert set(openapi.openapi(public=True)["paths"]) == set(told)
+    assert b"action/move" not in openapi.wadl(public=True)
+    assert b"action/move" in openapi.wadl()
 
 
 @pytest.mark.parametrize("public", [False, True])
 def test_openapi_is_valid(public: bool) -> None:
-    told: Any = documents.openapi(public=public)
+    told: Any = openapi.openapi(public=public)
     assert not [str(error) for error in OpenAPIV31SpecValidator(told).iter_errors()]
 
 
 def operations() -> list[tuple[str, str]]:
-    return [(path, method) for path, methods in documents.CALLS.items() for method in methods]
+    return [(path, method) for path, methods in openapi.CALLS.items() for method in methods]
 
 
 @pytest.mark.parametrize(("path", "method"), operations())
 def test_every_answer_has_its_schema(path: str, method: str) -> None:
-    answers = documents.openapi()["paths"][path][method]["responses"]
-    assert set(map(int, answers)) > set(documents.CALLS[path][method])
+    answers = openapi.openapi()["paths"][path][method]["responses"]
+    assert set(map(int, answers)) > set(openapi.CALLS[path][method])
     for code, answer in answers.items():
         bare = method == "head" or code in {"204", "303", "304"}
         assert ("content" in answer) is not bare, code
@@ -116,7 +116,7 @@ def test_every_answer_has_its_schema(path: str, method: str) -> None:
 
 def test_a_level_is_needed_where_overrides_are_written() -> None:
     path = "/v1.0/{tenantId}/environments/{environment}/resources/{dataSource}"
-    told = documents.openapi()["paths"][path]
+    told = openapi.openapi()["paths"][path]
     needed = {method: [one["name"] for one in told[method]["parameters"] if one.get("required")] for method in told}
     assert "level" in needed["put"]
     assert "level" not in needed["get"]
@@ -199,7 +199,7 @@ def _wadl_faults(element: ET.Element) -> list[str]:
 
 @pytest.mark.parametrize("public", [False, True])
 def test_the_wadl_is_valid(public: bool) -> None:
-    root = ET.fromstring(documents.wadl(public=public))
+    root = ET.fromstring(openapi.wadl(public=public))
     assert root.tag == f"{WADL}application"
     assert _wadl_faults(root) == []
 
@@ -229,6 +229,6 @@ def test_the_wadl_tells_answers_and_errors() -> None:
             for response in method.iter(f"{WADL}response"):
                 kinds = {one.get("mediaType") or "" for one in response.iter(f"{WADL}representation")}
                 told.update(dict.fromkeys((response.get("status") or "").split(), kinds))
-            answers = documents.openapi()["paths"][path][verb]["responses"]
+            answers = openapi.openapi()["paths"][path][verb]["responses"]
             assert told == {code: set(answer.get("content", {})) for code, answer in answers.items()}, (path, verb)
             assert (verb == "put") is (method.find(f"{WADL}request/{WADL}representation") is not None)

@@ -20,11 +20,10 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
-from configdb_sync.tenants.locating import Live
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.refusals import RefusalError
 from tests.support.processes import command, environ, run
 from tests.support.product import Product
@@ -33,7 +32,7 @@ from tests.tenants.support import serving
 ENV = 7
 NAMES = ("astute", "globals", "plugins/x")
 NODE = (("nodes", "46"),)
-ME = Change("test", "here", "req", 10**15)
+ME = ChangeInfo("test", "here", "req", 10**15)
 LONG = pytest.mark.long
 MOVE_STEPS = [
     "tenant-moved",
@@ -78,8 +77,8 @@ class World:
     def whole(self, owner: str) -> None:
         """The registry and ConfigDB agree that everything is one tenant's; no value is lost, doubled or orphaned."""
         for name, number in self.ids.items():
-            _, found = self.registry.locate(Place(owner, ENV, name))
-            assert isinstance(found, Live)
+            _, found = self.registry.locate(ResourcePath(owner, ENV, name))
+            assert isinstance(found, Located)
             assert found.resource is not None
             assert found.resource.definition == number
             assert self.client.values(ENV, NODE, number) == {"of": name}
@@ -127,8 +126,8 @@ def test_a_move_killed_at_any_step(world: World, step: str) -> None:
     killed(world, step, "move", "a", "b")
     for name, number in world.ids.items():
         # The registry's transaction was the move: either state of ConfigDB is right for every reader.
-        _, found = world.registry.locate(Place("b", ENV, name))
-        assert isinstance(found, Live)
+        _, found = world.registry.locate(ResourcePath("b", ENV, name))
+        assert isinstance(found, Located)
         assert world.client.values(ENV, NODE, number) == {"of": name}
     code, text = cli(world, "repair")
     assert code == 0, text
@@ -244,7 +243,7 @@ def test_a_service_killed_in_a_move_goes_on(world: World, step: str) -> None:
     """The worker is killed; the one that takes its place finishes what was cut off."""
     with serving(world.state, "--workers", "1", CONFIGDB_SYNC_FAILPOINT=step) as (api, _):
         try:
-            assert api.post(Place("a", ENV).move_url("b")).status == 303
+            assert api.post(ResourcePath("a", ENV).move_url("b")).status == 303
         except (IndexError, ValueError, OSError):
             assert step == "tenant-moved", "the answer had gone before"
         until(lambda: world.registry.tenant("b").counts.size == 3)
@@ -263,26 +262,26 @@ def until(true: object) -> None:
 
 def test_the_service_purges_what_is_due(world: World) -> None:
     with serving(world.state, "--retention", "0") as (api, _):
-        assert api.delete(Place("a").url).status == 204
-        until(lambda: api.get(Place("a").url).status == 404)
+        assert api.delete(ResourcePath("a").url).status == 204
+        until(lambda: api.get(ResourcePath("a").url).status == 404)
         until(lambda: component_name("a", ENV) not in world.placed())
-        assert api.put(Place("a").url).status == 201
+        assert api.put(ResourcePath("a").url).status == 201
 
 
 def test_configdb_away(world: World) -> None:
     """T2: 203 with the stored state; a move isn't begun while it isn't known whether it can be followed."""
     arguments = ("--configdb", "http://127.0.0.1:1", "--max-age", "0")
     with serving(world.state, *arguments) as (api, _):
-        shown = api.get(Place("a").url)
+        shown = api.get(ResourcePath("a").url)
         assert (shown.status, shown.json["resource_count"]) == (203, 3)
-        assert api.get(Place("a", ENV).url).status == 203
-        level = api.get(f"{Place('a', ENV, 'astute').url}?level=nodes=46")
+        assert api.get(ResourcePath("a", ENV).url).status == 203
+        level = api.get(f"{ResourcePath('a', ENV, 'astute').url}?level=nodes=46")
         assert (level.status, "effective" in level.json) == (203, False)
-        assert api.get(f"{Place('a').url}?fields=id").status == 200
-        assert api.get(Place("a").move_url("b")).status == 200, "the stored state"
-        assert api.post(Place("a").move_url("b")).status == 503
-        assert api.delete(Place("a").url).status == 204
-        assert api.post(f"{Place('a').url}/action/recover").status == 204
+        assert api.get(f"{ResourcePath('a').url}?fields=id").status == 200
+        assert api.get(ResourcePath("a").move_url("b")).status == 200, "the stored state"
+        assert api.post(ResourcePath("a").move_url("b")).status == 503
+        assert api.delete(ResourcePath("a").url).status == 204
+        assert api.post(f"{ResourcePath('a').url}/action/recover").status == 204
     world.whole("a")
 
 
@@ -303,15 +302,15 @@ def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World,
         arguments = ("--configdb", url[0], "--workers", "2", "--drivers", "none")
         with serving(world.state, *arguments) as (api, _):
             if before == "reading":
-                target = f"{Place('a', ENV, 'astute').url}?level=nodes=46"
+                target = f"{ResourcePath('a', ENV, 'astute').url}?level=nodes=46"
                 assert {api.get(target).status for _ in range(8)} == {200}
             if before == "moving":
                 for one, other in [("a", "b"), ("b", "a")] * 3:
-                    assert api.post(Place(one).move_url(other)).status == 303
+                    assert api.post(ResourcePath(one).move_url(other)).status == 303
             until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.OUTBOX)).first()))
             configdb.terminate()
             configdb.wait(60)
-            answers = [api.post(Place("a").move_url("b")) for _ in range(6)]
+            answers = [api.post(ResourcePath("a").move_url("b")) for _ in range(6)]
             assert {(one.status, one.headers.get("retry-after")) for one in answers} == {(503, "5")}
             assert len({one.json["error"]["message"] for one in answers}) == 1
             assert world.registry.tenant("a").counts.size == 3

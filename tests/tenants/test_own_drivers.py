@@ -13,21 +13,19 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.tenants import drivers
-from configdb_sync.tenants.chain import Chain
-from configdb_sync.tenants.drivers import StatusContext, Surroundings, load
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants import status_drivers
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.status_chain import Chain
+from configdb_sync.tenants.status_drivers import DriverServices, StatusContext, load
 from tests.support.clocks import ManualClock
 from tests.tenants.support import serving
 
 DOCUMENT = Path(__file__).parents[2] / "docs/tenants.md"
-CHANGE = Change("test", "here", "req", 10**15)
-PLACE = Place("a", 1, "astute")
-ENVIRONMENT = Place("a", 1)
+CHANGE = ChangeInfo("test", "here", "req", 10**15)
+PLACE = ResourcePath("a", 1, "astute")
+ENVIRONMENT = ResourcePath("a", 1)
 
 HOSTILE = """
 import time
@@ -58,7 +56,7 @@ class Leaving(Plain):
 
 class Behind(Plain):
     def get_data_source_status(self, context):
-        from configdb_sync.tenants.status import Status
+        from configdb_sync.tenants.rows import Status
 
         return context.told(Status.BUILD, "said by the one behind")
 """
@@ -181,7 +179,7 @@ WRONG: dict[str, tuple[Callable[[StatusContext], object], str]] = {
     "a status's name": (lambda context: context.told("ERROR"), "str for a status"),  # type: ignore[arg-type]
     "details of bytes": (lambda context: context.told(None, b"x"), "bytes for details"),  # type: ignore[arg-type]
     "long details": (lambda context: context.told(None, "x" * 70_000), "70000 characters"),
-    "another place": (lambda _: StatusContext(Place("b", 1, "astute"), Status.ERROR, None), "another place"),
+    "another place": (lambda _: StatusContext(ResourcePath("b", 1, "astute"), Status.ERROR, None), "another place"),
     "another run": (lambda context: StatusContext(context.place, None, None, None, "run"), "more than status"),
 }
 
@@ -226,7 +224,7 @@ def test_hung_ones_take_no_threads_of_others(registry: Registry) -> None:
 
 def test_what_was_said_in_time_holds(registry: Registry) -> None:
     """Of several data sources those in front were told before it failed."""
-    told: list[Place] = []
+    told: list[ResourcePath] = []
 
     def say(context: StatusContext) -> object:
         if told:
@@ -275,8 +273,8 @@ def test_one_that_cannot_be_used_stops_the_start(
         def load(self) -> object:
             return make
 
-    monkeypatch.setattr(drivers, "entry_points", lambda group: [Entry()])
-    monkeypatch.setattr(drivers, "_LOAD_SECONDS", 0.2)
-    around = Surroundings(registry.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(status_drivers, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(status_drivers, "_LOAD_SECONDS", 0.2)
+    around = DriverServices(registry.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingsError, match=f"'odd' can't be loaded: .*{how}"):
         load(["odd"], around)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.tenants import showing
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants import representations
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import Status
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.support import ME, serving
 
@@ -26,8 +25,8 @@ def elsewhere(database_url: str) -> Iterator[Registry]:
     found.close()
 
 
-def look(registry: Registry, tenant: str, limit: int = 100) -> showing.Shown:
-    return showing.shown(registry.tenant_rows(tenant, limit), tenant, limit)
+def look(registry: Registry, tenant: str, limit: int = 100) -> representations.TenantAnswer:
+    return representations.tenant_answer(registry.tenant_rows(tenant, limit), tenant, limit)
 
 
 def test_every_change_is_seen_by_the_next_look(registry: Registry, elsewhere: Registry) -> None:

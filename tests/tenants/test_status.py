@@ -14,23 +14,21 @@ import sqlalchemy as sa
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
 from configdb_sync.store import schema
-from configdb_sync.tenants.chain import Chain
-from configdb_sync.tenants.drivers import StatusContext, StatusDriver, Surroundings, load
-from configdb_sync.tenants.locating import Live
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change, Resource
-from configdb_sync.tenants.status import Counts, Status, cut
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo, Resource, Status, StatusCounts, cut
+from configdb_sync.tenants.status_chain import Chain
+from configdb_sync.tenants.status_drivers import DriverServices, StatusContext, StatusDriver, load
 from tests.support.clocks import ManualClock
 from tests.tenants.fixtures import emptied
 
-PLACE = Place("a", 1, "astute")
+PLACE = ResourcePath("a", 1, "astute")
 TIMES = itertools.count(1)
 
 
-def change() -> Change:
-    return Change("me", "here", "req", next(TIMES))
+def change() -> ChangeInfo:
+    return ChangeInfo("me", "here", "req", next(TIMES))
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def filled(registry: Registry) -> Registry:
 
 def stored(registry: Registry) -> Resource:
     _, found = registry.locate(PLACE)
-    assert isinstance(found, Live)
+    assert isinstance(found, Located)
     assert found.resource is not None
     return found.resource
 
@@ -73,10 +71,10 @@ def chain(registry: Registry, *drivers: StatusDriver, max_age: float = 0.0) -> C
 
 def test_of_a_whole() -> None:
     """S1."""
-    assert Counts(3, active=1, build=1, error=1).status is Status.ERROR
-    assert Counts(3, active=2, build=1).status is Status.BUILD
-    assert Counts(3, active=1).status is Status.ACTIVE
-    assert Counts(3).status is None
+    assert StatusCounts(3, active=1, build=1, error=1).status is Status.ERROR
+    assert StatusCounts(3, active=2, build=1).status is Status.BUILD
+    assert StatusCounts(3, active=1).status is Status.ACTIVE
+    assert StatusCounts(3).status is None
 
 
 @pytest.mark.parametrize("before", [None, *Status])
@@ -194,10 +192,10 @@ def test_what_is_not_there_takes_no_turn_and_old_turns_are_dropped(shared: tuple
         return int(registry.read(lambda connection: connection.execute(statement).scalar_one()))
 
     one = Chain(registry, {"one": Told(lambda context: context)}, clock, 60)
-    for place in (Place("never"), Place("a", 2), Place("a", 1, "never")):
+    for place in (ResourcePath("never"), ResourcePath("a", 2), ResourcePath("a", 1, "never")):
         assert one.refresh(place)
     assert turns() == 0
-    for place in (Place("a"), Place("a", 1), PLACE):
+    for place in (ResourcePath("a"), ResourcePath("a", 1), PLACE):
         assert one.refresh(place)
     assert turns() == 3
     clock.advance(8000)
@@ -242,14 +240,14 @@ def test_configdb_away_and_a_definition_gone(filled: Registry) -> None:
     def away() -> object:
         raise UnavailableError("nobody answers")
 
-    around = Surroundings(filled.database, away, SystemClock())  # type: ignore[arg-type]
+    around = DriverServices(filled.database, away, SystemClock())  # type: ignore[arg-type]
     asking = Chain(filled, load(["configdb"], around), SystemClock(), 0)
     assert not asking.refresh(PLACE)
-    assert not asking.refresh(Place("a", 1))
+    assert not asking.refresh(ResourcePath("a", 1))
     assert stored(filled).status is None
 
 
 def test_unknown_drivers_are_refused(filled: Registry) -> None:
-    around = Surroundings(filled.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
+    around = DriverServices(filled.database, lambda: None, SystemClock())  # type: ignore[arg-type, return-value]
     with pytest.raises(SettingsError, match=r"no status driver 'x'.*configdb, sync"):
         load(["x"], around)

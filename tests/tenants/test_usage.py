@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.usage import Sum, Usage
+from configdb_sync.tenants.metrics import Sum, Usage
 from tests.tenants.support import called
 
 

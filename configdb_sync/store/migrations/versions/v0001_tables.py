@@ -30,15 +30,29 @@ def upgrade() -> None:
         _nodes()
         _runs()
         _state()
+        _leases()
         _versions()
-    elif "configdb_sync_keys" in there:
-        op.execute("UPDATE configdb_sync_keys SET tables = 'configdb_sync_schema' WHERE tables = 'sync_schema'")
+    else:
+        _convert(there)
     if not _adopted(_TENANTS, there):
         _tenants()
         _holdings()
         _former()
         _work()
         _page()
+
+
+def _convert(there: set[str]) -> None:
+    """Have leases be for anything, and the key's marker for all tables."""
+    bind = op.get_bind()
+    held = bind.execute(sa.text("SELECT 'environment ' || environment AS name, run, host, until FROM leases"))
+    rows = [dict(row) for row in held.mappings()]
+    op.drop_table("leases")
+    _leases()
+    if rows:
+        bind.execute(sa.text("INSERT INTO leases VALUES (:name, :run, :host, :until)"), rows)
+    if "configdb_sync_keys" in there:
+        op.execute("UPDATE configdb_sync_keys SET tables = 'configdb_sync_schema' WHERE tables = 'sync_schema'")
 
 
 def _adopted(table: str, there: set[str]) -> bool:
@@ -140,13 +154,6 @@ def _state() -> None:
         sa.PrimaryKeyConstraint("environment", "place", "node", "number"),
     )
     op.create_table(
-        "leases",
-        sa.Column("environment", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("run", sa.Text, nullable=False),
-        sa.Column("host", sa.Text, nullable=False),
-        sa.Column("until", sa.Double, nullable=False),
-    )
-    op.create_table(
         "withheld",
         sa.Column("digest", sa.Text, primary_key=True),
         sa.Column("environment", sa.Integer),
@@ -157,6 +164,16 @@ def _state() -> None:
         sa.Column("approved", sa.Double),
         sa.Column("spent", sa.Text),
         sa.Column("runs", sa.Integer, nullable=False, server_default="0"),
+    )
+
+
+def _leases() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
     )
 
 
