@@ -55,7 +55,8 @@ def test_the_user_is_the_author(monkeypatch: pytest.MonkeyPatch) -> None:
     assert author(monkeypatch, {**user("admin", ""), "HTTP_X_USER_ID": "abc"}, ADMIN) == "abc"
 
 
-def test_without_a_token_it_is_401() -> None:
+def test_without_a_token_it_is_401(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_middleware", lambda _login, _name: None)
     made = access.KeystoneAccess(Cloud("password", {"auth_url": "http://keystone/v3"}), None, SystemClock(), name="x")
     with pytest.raises(RefusalError) as caught:
         made.caller(user("admin"))
