@@ -20,7 +20,7 @@ from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.answers import Answer, json_answer
-from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, unchanged
+from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, read_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
 from configdb_sync.tenants.requests import Request
@@ -235,12 +235,7 @@ def _answer(request: Request, seen: StatusView) -> Answer:
     answer = json_answer(seen.view, 200 if seen.fresh else 203)
     etag = body_etag(answer.body)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
-    same = unchanged(request, etag, headers)
-    if same is not None:
-        return same
-    if request.method == "HEAD":
-        return Answer(204, headers=headers)
-    return Answer(answer.status, answer.body, headers)
+    return read_answer(request, etag, headers, lambda: Answer(answer.status, answer.body, headers))
 
 
 def _key(leaf: Leaf) -> str:

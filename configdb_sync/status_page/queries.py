@@ -36,7 +36,8 @@ from configdb_sync.sync.history import histories
 from configdb_sync.sync.orders import addresses_of
 from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Holding, Resource, Status, StatusCounts, holding_of, resource_of
+from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
+from configdb_sync.tenants.status import Status, StatusCounts
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))

@@ -19,7 +19,7 @@ from configdb_sync.sync.layers import Leaf, leaf_json
 from configdb_sync.tenants import representations
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Status
+from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
 
 

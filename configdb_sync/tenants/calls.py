@@ -1,8 +1,12 @@
-"""What requests for lists and parts have alike: ``limit``, ``marker``, ``fields``, conditions on reading."""
+"""The calls of the API on tenants, environments and data sources, their documents and their moves (T2-T11, T15).
+
+Documents are read from ConfigDB by the definition ID that the registry has for the path: a tenant's users see the
+values of their own tenant only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from configdb_sync.configdb import changes, urls
@@ -22,7 +26,7 @@ from configdb_sync.web.refusals import RefusalError, refuse
 
 
 def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
-    """Return how many items a page is to have. Raises ``RefusalError`` 400."""
+    """Return the number of items that a page may have. Raises ``RefusalError`` 400."""
     text = parameters.get("limit")
     if text is None:
         return context.limits.page
@@ -53,13 +57,13 @@ def place_of(parameters: Mapping[str, str]) -> tuple[int, str] | None:
 
 
 def fields_of(parameters: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the fields asked for, None for all."""
+    """Return the requested fields, None for all."""
     text = parameters.get("fields")
     return None if text is None else frozenset(one for one in text.split(",") if one)
 
 
 def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
-    """Return 304 where If-None-Match says so. Raises ``RefusalError`` 412 where If-Match does, 400."""
+    """Return 304 if If-None-Match requires it, else None. Raises ``RefusalError`` 412 by If-Match, 400."""
     if not request.conditional:
         return None
     conditions = request.conditions()
@@ -68,35 +72,44 @@ def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
     return None if conditions.none_matches(etag) else Answer(304, headers=headers)
 
 
+def read_answer(request: Request, etag: str, headers: Headers, full: Callable[[], Answer]) -> Answer:
+    """Answer GET and HEAD: 304 by If-None-Match, 204 to HEAD, else ``full``. Raises ``RefusalError`` 412, 400."""
+    answer = unchanged(request, etag, headers)
+    if answer is not None:
+        return answer
+    return Answer(204, headers=headers) if request.method == "HEAD" else full()
+
+
 def change_of(request: Request) -> ChangeInfo:
-    """Return who changes something by a request, from where, when."""
+    """Return who makes a change by a request, from where and when."""
     origin = str(request.environ.get("REMOTE_ADDR") or "")
     return ChangeInfo(request.caller.name, origin, request.identity, request.time)
 
 
 def show_tenant(context: Context, request: Request) -> Answer:
-    """GET, HEAD /v1.0/<tenantId>: 200 (HEAD 204), 203 where ConfigDB couldn't be asked, 304 (T2, T3)."""
+    """GET, HEAD /v1.0/<tenantId>: 200 (HEAD 204), 203 if ConfigDB is unavailable, 304 (T2, T3)."""
     parameters = request.parameters("fields", "limit")
     fields, limit = fields_of(parameters), limit_of(context, parameters)
-    fresh = True
-    if context.pull.asks and (fields is None or fields & representations.STATUS_FIELDS):
-        fresh = context.pull.refresh(request.place)
+    fresh = not _shows_status(context, fields) or context.pull.refresh(request.place)
     name = request.place.tenant
     found = tenant_answer(context.registry.tenant_rows(name, limit), name, limit)
-    answer = unchanged(request, found.etag, found.headers)
-    if answer is not None:
-        return answer
-    if request.method == "HEAD":
-        return Answer(204, headers=found.headers)
-    status = 200 if fresh else 203
-    if fields is None:
-        return Answer(status, found.body, found.headers)
-    view = representations.tenant_view(found.tenant, found.page, limit)
-    return json_answer(representations.chosen(view, fields), status, found.headers)
+
+    def full() -> Answer:
+        status = 200 if fresh else 203
+        if fields is None:
+            return Answer(status, found.body, found.headers)
+        view = representations.tenant_view(found.tenant, found.page, limit)
+        return json_answer(representations.chosen(view, fields), status, found.headers)
+
+    return read_answer(request, found.etag, found.headers, full)
+
+
+def _shows_status(context: Context, fields: frozenset[str] | None) -> bool:
+    return context.pull.asks and (fields is None or bool(fields & representations.STATUS_FIELDS))
 
 
 def put_tenant(context: Context, request: Request) -> Answer:
-    """PUT /v1.0/<tenantId>: 201 made, 202 modified (T4)."""
+    """PUT /v1.0/<tenantId>: 201 created, 202 modified (T4)."""
     request.parameters()
     conditions = request.conditions()
     value = read_json(request.environ, context.limits.body)
@@ -128,8 +141,8 @@ def recover_tenant(context: Context, request: Request) -> Answer:
 
 
 def located(context: Context, request: Request, place: ResourcePath) -> Located:
-    """Return what is live at a place. Raises ``RefusalError`` 301 where it has moved on (public: 404), 404, 410."""
-    request.conditions()  # a malformed one is told even where there is a redirect
+    """Return what a path names. Raises ``RefusalError`` 301 if it was moved (public endpoint: 404), 404, 410."""
+    request.conditions()  # a malformed one is refused even if there is a redirect
     _, found = context.registry.locate(place)
     if isinstance(found, Moved):
         if not request.caller.admin:
@@ -144,30 +157,26 @@ def show_place(context: Context, request: Request) -> Answer:
     parameters = request.parameters("fields", "limit", "level")
     fields, limit, levels = fields_of(parameters), limit_of(context, parameters), levels_of(parameters)
     place, fresh = request.place, True
-    live = located(context, request, place)
+    found = located(context, request, place)
     if levels is not None and context.client is not None:
-        return show_effective(context, request, live, levels)
-    if context.pull.asks and (fields is None or fields & representations.STATUS_FIELDS):
+        return _show_effective(context, request, found, levels)
+    if _shows_status(context, fields):
         fresh = context.pull.refresh(place)
-        live = located(context, request, place)
-    holding, resource = live.holding, live.resource
-    if resource is not None:
-        etag = resource.etag(place.tenant)
-        headers = representations.state_headers(place.tenant, resource, etag)
-    else:
-        etag = holding.etag(place.tenant)
-        headers = representations.state_headers(place.tenant, holding, etag, holding.counts.size)
-    answer = unchanged(request, etag, headers)
-    if answer is not None:
-        return answer
-    if request.method == "HEAD":
-        return Answer(204, headers=headers)
-    if resource is not None:
-        view = representations.resource_item(place.tenant, resource)
-    else:
-        page = context.registry.read(lambda one: queries.resources(one, holding.number, None, limit))
-        view = representations.environment_view(place.tenant, holding, page, limit)
-    return json_answer(representations.chosen(view, fields), 200 if fresh else 203, headers)
+        found = located(context, request, place)
+    holding, resource = found.holding, found.resource
+    row, size = (holding, holding.counts.size) if resource is None else (resource, None)
+    etag = row.etag(place.tenant)
+    headers = representations.state_headers(place.tenant, row, etag, size)
+
+    def full() -> Answer:
+        if resource is not None:
+            view = representations.resource_item(place.tenant, resource)
+        else:
+            page = context.registry.read(lambda one: queries.resources(one, holding.number, None, limit))
+            view = representations.environment_view(place.tenant, holding, page, limit)
+        return json_answer(representations.chosen(view, fields), 200 if fresh else 203, headers)
+
+    return read_answer(request, etag, headers, full)
 
 
 def list_environments(context: Context, request: Request, tenant: Tenant) -> Answer:
@@ -196,16 +205,16 @@ def list_tenants(context: Context, request: Request) -> Answer:
     """GET /v1.0: tenants by ID; with ``recoverable=true`` those marked for deletion."""
     parameters = request.parameters("limit", "marker", "recoverable")
     limit, marker = limit_of(context, parameters), parameters.get("marker")
-    told = parameters.get("recoverable", "false")
-    if told not in {"true", "false"}:
+    given = parameters.get("recoverable", "false")
+    if given not in {"true", "false"}:
         raise refuse(400, "recoverable must be true or false")
-    recoverable = told == "true"
+    recoverable = given == "true"
     page = context.registry.read(lambda one: queries.tenants(one, marker, limit, recoverable=recoverable))
     return json_answer(representations.tenants_view(page, limit, recoverable=recoverable))
 
 
 def show_audit(context: Context, request: Request) -> Answer:
-    """GET /audit, and /v1.0/<tenantId>/audit (also of a tenant that is no more): newest first."""
+    """GET /audit, and /v1.0/<tenantId>/audit (also of a tenant that no longer exists): newest first."""
     parameters = request.parameters("limit", "marker")
     limit, marker = limit_of(context, parameters), number_of(parameters)
     tenant = None if request.route.place is None else request.place.tenant
@@ -221,41 +230,35 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
         return None
     try:
         levels = changes.parse_levels([text] if text else [])
-        # What can stand in no address of ConfigDB is the request's fault, not ConfigDB's.
+        # A level that no URL of ConfigDB can contain is the request's fault, not ConfigDB's.
         urls.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None
 
 
-def show_effective(context: Context, request: Request, live: Located, levels: LevelPath) -> Answer:
-    """Answer a data source with its effective data at a level; 203 without it where ConfigDB is away (T2)."""
-    resource = _resource(live)
-    place, number = request.place, _definition(resource)
+def _show_effective(context: Context, request: Request, found: Located, levels: LevelPath) -> Answer:
+    """Answer with a data source's effective data at a level; 203 without them if ConfigDB is unavailable (T2)."""
+    resource, number = _defined(found)
+    place = request.place
     view: dict[str, Any] = representations.resource_item(place.tenant, resource)
     view["level"] = dict(levels)
     try:
         assert context.client is not None
         effective = context.client().effective(resource.environment, levels, number)
     except UnavailableError:
-        # The last known state; a document isn't kept here, so that none is ever shown that isn't so any more.
-        return json_answer(
-            view, 203, representations.state_headers(place.tenant, resource, resource.etag(place.tenant))
-        )
+        # The last known state. Documents aren't stored here, so that an outdated one is never shown.
+        headers = representations.state_headers(place.tenant, resource, resource.etag(place.tenant))
+        return json_answer(view, 203, headers)
     except ProductError as error:
         raise _refused(error) from error
     etag = etag_of(resource.etag(place.tenant), *levels, document_digest(effective))
     headers = representations.state_headers(place.tenant, resource, etag)
-    answer = unchanged(request, etag, headers)
-    if answer is not None:
-        return answer
-    if request.method == "HEAD":
-        return Answer(204, headers=headers)
-    return json_answer({**view, "effective": effective}, 200, headers)
+    return read_answer(request, etag, headers, lambda: json_answer({**view, "effective": effective}, 200, headers))
 
 
 def put_overrides(context: Context, request: Request) -> Answer:
-    """PUT .../resources/<data source>?level=: the overrides at a level become the body's object; 204.
+    """PUT .../resources/<data source>?level=: replace the overrides at a level by the body; 204.
 
     ``If-Match`` takes the ETag of the GET at that level. Raises ``RefusalError``.
     """
@@ -268,11 +271,11 @@ def put_overrides(context: Context, request: Request) -> Answer:
     if not isinstance(body, dict):
         raise refuse(400, "the body must be a JSON object: the overrides")
     conditions = request.conditions()
-    _, live = context.registry.locate(request.place)
-    if not isinstance(live, Located):
-        raise refuse(301, "it has been moved", ("Location", request.place.under(live.owner.id).url))
-    resource = _resource(live)
-    client, number = context.client(), _definition(resource)
+    _, found = context.registry.locate(request.place)
+    if not isinstance(found, Located):
+        raise refuse(301, "it has been moved", ("Location", request.place.under(found.owner.id).url))
+    resource, number = _defined(found)
+    client = context.client()
     try:
         tag = None
         if conditions.match is not None or conditions.none_match is not None:
@@ -284,28 +287,25 @@ def put_overrides(context: Context, request: Request) -> Answer:
         raise
     except ProductError as error:
         raise _refused(error) from error
-    told = {"level": dict(levels), "keys": sorted(body)[:50]}
+    details = {"level": dict(levels), "keys": sorted(body)[:50]}
     context.registry.write(
         change_of(request),
-        lambda work: record_audit(work, request.place.tenant, request.place.path, "override", **told),
+        lambda work: record_audit(work, request.place.tenant, request.place.path, "override", **details),
     )
     return Answer(204)
 
 
-def _resource(live: Located) -> Resource:
-    if live.resource is None:
+def _defined(found: Located) -> tuple[Resource, int]:
+    """Return a data source and its definition ID. Raises ``RefusalError`` 400, 404."""
+    if found.resource is None:
         raise refuse(400, "level is of data sources alone")
-    return live.resource
-
-
-def _definition(resource: Resource) -> int:
-    if resource.definition is None:
+    if found.resource.definition is None:
         raise refuse(404, "ConfigDB has no such data source yet")
-    return resource.definition
+    return found.resource, found.resource.definition
 
 
 def _refused(error: ProductError) -> RefusalError:
-    """Return what to answer where ConfigDB refused; its own words may name other things than the tenant's."""
+    """Return the answer to an error of ConfigDB, whose own text may name what isn't the tenant's."""
     if isinstance(error, MissingError):
         return refuse(404, "ConfigDB has no such level or data source")
     if isinstance(error, PreconditionError):
@@ -320,7 +320,7 @@ def _refused(error: ProductError) -> RefusalError:
 _STORED = ("Cache-Control", "no-store, no-transform")
 
 
-def destination(request: Request) -> str:
+def _destination(request: Request) -> str:
     """Return the query's ``dest``. Raises ``RefusalError`` 400 (T9)."""
     found = request.parameters("dest").get("dest")
     if not found:
@@ -330,8 +330,8 @@ def destination(request: Request) -> str:
 
 def show_move(context: Context, request: Request) -> Answer:
     """GET .../action/move?dest=: 200 with the stored state, as JSON or XML by Accept (T10)."""
-    target = destination(request)
-    request.conditions()  # a malformed one is told even where there is a redirect
+    target = _destination(request)
+    request.conditions()  # a malformed one is refused even if there is a redirect
     action = context.registry.move_action(request.place, target)
     xml = wants_xml(request.environ)
     body, kind = (action.xml(), "application/xml; charset=UTF-8") if xml else (action.json(), "application/json")
@@ -341,8 +341,8 @@ def show_move(context: Context, request: Request) -> Answer:
 
 
 def move(context: Context, request: Request) -> Answer:
-    """POST .../action/move?dest=: 303 to the new home; 301 to the action there if it was moved already (T7, T8)."""
-    target = destination(request)
+    """POST .../action/move?dest=: 303 to the new path; 301 to the action there if it was already moved (T7, T8)."""
+    target = _destination(request)
     conditions = request.conditions()
     refuse_body(request.environ)
     context.follower.check_movable()

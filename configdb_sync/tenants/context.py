@@ -1,4 +1,4 @@
-"""What the handlers work with beside the request: the registry, limits, status, and the way to ConfigDB."""
+"""What the handlers need besides the request: the registry, limits, status, and the connection to ConfigDB."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ DAY = 24 * 3600 * 1_000_000
 
 @dataclass(frozen=True)
 class ApiLimits:
-    """``body``: bytes of a request's; ``page``: items of a page unless asked for fewer or more, at most ``longest``;
-    ``retention``: microseconds in which a deleted tenant can be recovered."""
+    """Limits of an endpoint.
+
+    ``body``: bytes of a request's body. ``page``: items of a page by default, ``longest``: at most. ``retention``:
+    microseconds for which a deleted tenant can be recovered.
+    """
 
     body: int = 1024 * 1024
     page: int = 100
@@ -30,23 +33,23 @@ class ApiLimits:
 
 
 class Follower(Protocol):
-    """ConfigDB as it follows the registry."""
+    """What makes ConfigDB follow the registry."""
 
     def check_movable(self) -> None:
-        """Raise ``RefusalError`` if ConfigDB can't move definitions, or it isn't known whether it can."""
+        """Raise ``RefusalError`` if ConfigDB can't move definitions, or that is unknown."""
 
     def wake(self) -> None:
-        """Take note that there is something to do."""
+        """Look at the outbox at once."""
 
 
 class NoFollower:
-    """ConfigDB isn't told here; whoever runs the outbox next tells it."""
+    """Leaves the outbox to another process."""
 
     def check_movable(self) -> None:
-        """Let every move through."""
+        """Allow every move."""
 
     def wake(self) -> None:
-        """Leave it."""
+        """Do nothing."""
 
 
 class Pull(Protocol):
@@ -59,17 +62,17 @@ class Pull(Protocol):
         """How often each driver failed or hung, by name."""
 
     def refresh(self, place: ResourcePath) -> bool:
-        """Bring the stored status of a place up to date; return False if who knows it couldn't be asked."""
+        """Update the stored status of a path; return False if a driver's source was unavailable."""
 
 
 class NoPull:
-    """Asks nobody."""
+    """There are no drivers."""
 
     asks = False
     failures: Mapping[str, int] = MappingProxyType({})
 
     def refresh(self, place: ResourcePath) -> bool:
-        """The stored status holds."""
+        """Return True: the stored status is valid."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What the service says of itself: its health, and the API as OpenAPI and WADL, made from the table of calls (T13)."""
+"""The API as OpenAPI and WADL, made from the table of calls (T13), and the calls on health and metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from configdb_sync.tenants.paths import ID_RULES, LONGEST_ID
 from configdb_sync.tenants.requests import Request
 
 ID_PATTERN = "[^/]+"
-"""The pattern of the source document, in XML Schema, where NUL can't be written anyway."""
+"""The pattern of the source document, in XML Schema, which can't contain NUL anyway."""
 
 _SEGMENT = r"[^/\u0000]+"
 _TAG = '(W/)?"[!#-~]*"'
@@ -74,7 +74,7 @@ _MARKERS: dict[str, dict[str, Any]] = {
     "/v1.0/{tenantId}/audit": {**_MARKER, "schema": _NUMBER},
     "/audit": {**_MARKER, "schema": _NUMBER},
 }
-"""Markers that aren't any text."""
+"""Markers that are restricted."""
 _RUN: dict[str, Any] = {"name": "run", "in": "path", "required": True, "schema": {"type": "string"}}
 _NODE: dict[str, Any] = {"name": "node", "in": "query", "schema": {"type": "string"}}
 _STATUS: dict[str, Any] = {
@@ -138,7 +138,7 @@ CALLS: dict[str, _Codes] = {
     "/openapi.json": {"get": (200,)},
     "/application.wadl": {"get": (200,)},
 }
-"""Every call and the answers that it has of its own; 400, 401, 403, 429, 500 and 503 are everywhere."""
+"""Every call and its own answers; all calls can be answered with 400, 401, 403, 429, 500 and 503."""
 
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 _TENANTS_OWN = "/{tenantId}"
@@ -146,14 +146,14 @@ _OPERATORS = ("/action/move", "/action/recover", "/audit")
 
 
 def show_health(context: Context, request: Request) -> Answer:
-    """GET /healthz: 200 while the registry can be asked, else 503. Open to all: it tells nothing else."""
+    """GET /healthz: 200 if the registry is available, else 503. Open to all: it says nothing else."""
     request.parameters()
     context.registry.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
     return json_answer({"status": "ok"})
 
 
 def show_metrics(context: Context, request: Request) -> Answer:
-    """GET /metrics: all workers' numbers, for Prometheus. On the admin endpoint alone: they name tenants."""
+    """GET /metrics: all workers' metrics for Prometheus. Only on the admin endpoint: they name tenants."""
     request.parameters()
     waiting = sa.select(sa.func.count()).select_from(schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
@@ -162,27 +162,27 @@ def show_metrics(context: Context, request: Request) -> Answer:
 
 
 def calls(*, public: bool) -> dict[str, _Codes]:
-    """Return the calls of an endpoint; the public one has the reading of a tenant's own."""
+    """Return the calls of an endpoint; the public one only reads what is a tenant's own."""
     if not public:
         return CALLS
     found: dict[str, _Codes] = {}
     for path, methods in CALLS.items():
         if path in OPEN or (_TENANTS_OWN in path and not path.endswith(_OPERATORS)):
             reading = {method: codes for method, codes in methods.items() if method in {"get", "head"}}
-            # There a redirect would name another tenant.
+            # A redirect would name another tenant.
             found[path] = {method: tuple(code for code in codes if code != 301) for method, codes in reading.items()}
     return found
 
 
 def show_openapi(context: Context, request: Request, *, public: bool = False) -> Answer:
-    """GET /openapi.json: the API of the endpoint that is asked."""
+    """GET /openapi.json: the API of this endpoint."""
     del context
     request.parameters()
     return Answer(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
 
 
 def show_wadl(context: Context, request: Request, *, public: bool = False) -> Answer:
-    """GET /application.wadl: the API of the endpoint that is asked."""
+    """GET /application.wadl: the API of this endpoint."""
     del context
     request.parameters()
     return Answer(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
@@ -192,7 +192,7 @@ PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
     "openapi.json": partial(show_openapi, public=True),
     "application.wadl": partial(show_wadl, public=True),
 }
-"""What the public endpoint says of itself."""
+"""The documents of the public endpoint."""
 
 
 _LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -201,7 +201,7 @@ _LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
     "runs": (_LIMIT, {**_MARKER, "schema": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"}}),
     "{run}": (),
 }
-"""The parameters of what is looked at, by the last part of its path."""
+"""The parameters of status calls, by the last part of the path."""
 
 
 def _parameters(path: str, method: str) -> list[dict[str, Any]]:
@@ -303,7 +303,7 @@ def wadl(*, public: bool = False) -> bytes:
 
 
 def _responses(path: str, method: str, codes: tuple[int, ...]) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return an operation's status codes by the media types of what comes with them, errors apart from answers."""
+    """Return an operation's status codes by the media types of their bodies, errors apart from answers."""
     found: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for code in sorted({*codes, *_everywhere(path)}):
         found.setdefault((code >= 400, tuple(api_schemas.content_of(path, method, code))), []).append(code)

@@ -1,6 +1,6 @@
-"""Whether a service is reached as it must be (T1): raw request targets arrive, long ones too, and answers unchanged.
+"""Checks the way to a service (T1): raw request targets must arrive, long ones too, and answers unchanged.
 
-Only answers that need no token are asked for, and nothing is changed whatever a proxy makes of them.
+The requests need no token and change nothing, whatever a proxy turns them into.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPRESSED = "a proxy compresses answers: their ETags change, and a conditional
 
 @dataclass(frozen=True)
 class Probe:
-    """A target, the statuses by which the service itself answers it, and what else happened to it."""
+    """A target, the statuses of the service's own answer, and what another status means."""
 
     target: str
     statuses: frozenset[int]
@@ -40,9 +40,9 @@ _PROBES = (
 
 
 def probe(host: str, port: int, *, tls: bool, whole: bool = True, timeout: float = 10.0) -> str | None:
-    """Return what is wrong with the way to a service, None if it is as it must be.
+    """Return what is wrong with the way to a service, None if nothing.
 
-    Not ``whole``: only whether its server gives raw targets. Raises ``OSError`` if it can't be reached.
+    Without ``whole`` only the server is checked: does it pass raw targets? Raises ``OSError`` if it can't be reached.
     """
     for one in _PROBES if whole else _PROBES[:1]:
         line, head, body = _asked(host, port, one.target, tls=tls, timeout=timeout)
@@ -72,7 +72,7 @@ def _asked(host: str, port: int, target: str, *, tls: bool, timeout: float) -> t
         else:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE  # nothing secret is sent: only whether it answers as it must
+            context.verify_mode = ssl.CERT_NONE  # nothing secret is sent
             with context.wrap_socket(plain, server_hostname=host) as connection:
                 answer = _exchanged(connection, request)
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -83,7 +83,7 @@ def _asked(host: str, port: int, target: str, *, tls: bool, timeout: float) -> t
 def _exchanged(connection: socket.socket, request: bytes) -> bytes:
     connection.sendall(request)
     answer = b""
-    # Not all peers end TLS as they should; what came until then is looked at.
+    # Not all peers end TLS correctly; the data received until then are used.
     with contextlib.suppress(ssl.SSLEOFError):
         while len(answer) < _LONGEST and (part := connection.recv(_LONGEST)):
             answer += part

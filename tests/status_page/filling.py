@@ -13,7 +13,8 @@ from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status
 
 SOURCES = (
     *("astute", "globals", "nodes", "override/common", "override/configuration/cluster"),

@@ -17,7 +17,8 @@ from configdb_sync.tenants import status_drivers
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.tenants.status_drivers import DriverServices, StatusContext, load
 from tests.support.clocks import ManualClock

@@ -13,7 +13,7 @@ from configdb_sync.tenants import representations
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.representations import TenantBody
-from configdb_sync.tenants.rows import Status
+from configdb_sync.tenants.status import Status
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.support import ME, serving
 

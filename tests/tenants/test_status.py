@@ -18,7 +18,8 @@ from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import ChangeInfo, Resource, Status, StatusCounts, cut
+from configdb_sync.tenants.rows import ChangeInfo, Resource
+from configdb_sync.tenants.status import Status, StatusCounts, cut
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.tenants.status_drivers import DriverServices, StatusContext, StatusDriver, load
 from tests.support.clocks import ManualClock
