@@ -233,13 +233,7 @@ def chosen_rows(found: Matrix, node: str, status: str) -> tuple[NodeRow, ...]:
 
 
 def version_changes(
-    history: History,
-    client: ConfigDBClient,
-    document: Document,
-    kind: str,
-    *,
-    before: int | None,
-    limit: int,
+    history: History, client: ConfigDBClient, document: Document, kind: str, *, before: int | None, limit: int
 ) -> tuple[list[VersionChanges], int | None]:
     """Return versions of a document, newest first, each with its changes, and the marker for those that follow.
 

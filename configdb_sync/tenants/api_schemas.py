@@ -121,13 +121,7 @@ _STANDING = _object(
         "resource_count": _COUNT,
         "tenants": _list(
             _object(
-                {
-                    "tenant": ref("TenantID"),
-                    "home": _FLAG,
-                    "resource_count": _COUNT,
-                    "status": _STATUS,
-                    "links": _SELF,
-                }
+                {"tenant": ref("TenantID"), "home": _FLAG, "resource_count": _COUNT, "status": _STATUS, "links": _SELF}
             )
         ),
         "last_run": _LAST_RUN,
@@ -229,12 +223,7 @@ SCHEMAS: dict[str, Schema] = {
     "Effective": _object({**_SOURCE, **_LEVEL, "effective": _ANY}),
     "EffectiveUnknown": _object({**_SOURCE, **_LEVEL}),
     "Layers": _object(
-        {
-            **_SOURCE,
-            **_LEVEL,
-            "counts": {"type": "object", "additionalProperties": _COUNT},
-            **_page("leaves", _LEAF),
-        }
+        {**_SOURCE, **_LEVEL, "counts": {"type": "object", "additionalProperties": _COUNT}, **_page("leaves", _LEAF)}
     ),
     "History": _object({**_SOURCE, **_LEVEL, "kind": {"enum": ["overrides", "values"]}, **_page("versions", _VERSION)}),
     "AllEnvironments": _object(_page("environments", _STANDING)),

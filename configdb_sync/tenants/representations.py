@@ -113,18 +113,12 @@ def resources_view(base: str, tenant: str, page: Page[Resource], limit: int) -> 
 def tenants_view(page: Page[Tenant], limit: int, *, recoverable: bool) -> dict[str, Any]:
     """Return a page of tenants."""
     base = f"/{VERSION}?recoverable=true" if recoverable else f"/{VERSION}"
-    return {
-        "tenants": [tenant_item(tenant) for tenant in page.items],
-        "tenants_next": _next(base, page.marker, limit),
-    }
+    return {"tenants": [tenant_item(tenant) for tenant in page.items], "tenants_next": _next(base, page.marker, limit)}
 
 
 def audit_view(base: str, page: Page[AuditEntry], limit: int) -> dict[str, Any]:
     """Return a page of the audit trail."""
-    return {
-        "entries": [entry_item(entry) for entry in page.items],
-        "entries_next": _next(base, page.marker, limit),
-    }
+    return {"entries": [entry_item(entry) for entry in page.items], "entries_next": _next(base, page.marker, limit)}
 
 
 def entry_item(entry: AuditEntry) -> dict[str, Any]:

@@ -75,8 +75,5 @@ class StatusCounts:
 def counted(status: Status | None) -> StatusCounts:
     """Return the counts of one data source."""
     return StatusCounts(
-        1,
-        active=int(status is Status.ACTIVE),
-        build=int(status is Status.BUILD),
-        error=int(status is Status.ERROR),
+        1, active=int(status is Status.ACTIVE), build=int(status is Status.BUILD), error=int(status is Status.ERROR)
     )

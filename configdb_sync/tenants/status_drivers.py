@@ -183,8 +183,7 @@ def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, Status
     for name in names:
         if name not in installed:
             raise SettingsError(
-                f"there is no status driver {name!r}",
-                way_out=f"installed are: {', '.join(sorted(installed))}",
+                f"there is no status driver {name!r}", way_out=f"installed are: {', '.join(sorted(installed))}"
             )
         try:
             drivers[name] = _made(installed[name], surroundings)
