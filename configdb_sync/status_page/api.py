@@ -182,10 +182,10 @@ class StatusApi:
         return limit_of(self.context, query) if "limit" in query else default
 
     def _refresh_status(self, scope: str | None, environment: int) -> bool:
-        if not self.context.pull.asks:
+        if self.context.drivers is None:
             return True
         tenants = [scope] if scope is not None else self._tenants(environment)
-        fresh = [self.context.pull.refresh(ResourcePath(tenant, environment)) for tenant in tenants]
+        fresh = [self.context.refresh(ResourcePath(tenant, environment)) for tenant in tenants]
         return all(fresh)
 
     def _tenants(self, environment: int) -> list[str]:

@@ -240,7 +240,8 @@ class Application:
         place = asked[0].place if asked else None
         endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
         size = len(answer.body)
-        self.context.meter.request(endpoint, method, status=answer.status, tenant=tenant, size=size, seconds=seconds)
+        if (meter := self.context.meter) is not None:
+            meter.request(endpoint, method, status=answer.status, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
         record: dict[str, Any] = {

@@ -90,7 +90,7 @@ def show_tenant(context: Context, request: Request) -> Answer:
     """GET, HEAD /v1.0/<tenantId>: 200 (HEAD 204), 203 if ConfigDB is unavailable, 304 (T2, T3)."""
     parameters = request.parameters("fields", "limit")
     fields, limit = fields_of(parameters), limit_of(context, parameters)
-    fresh = not _shows_status(context, fields) or context.pull.refresh(request.place)
+    fresh = not _shows_status(context, fields) or context.refresh(request.place)
     name = request.place.tenant
     found = tenant_answer(context.registry.tenant_rows(name, limit), name, limit)
 
@@ -105,7 +105,7 @@ def show_tenant(context: Context, request: Request) -> Answer:
 
 
 def _shows_status(context: Context, fields: frozenset[str] | None) -> bool:
-    return context.pull.asks and (fields is None or bool(fields & representations.STATUS_FIELDS))
+    return context.drivers is not None and (fields is None or bool(fields & representations.STATUS_FIELDS))
 
 
 def put_tenant(context: Context, request: Request) -> Answer:
@@ -128,7 +128,7 @@ def delete_tenant(context: Context, request: Request) -> Answer:
     conditions = request.conditions()
     refuse_body(request.environ)
     context.registry.mark(change_of(request), request.place.tenant, context.limits.retention, conditions)
-    context.follower.wake()
+    context.wake_worker()
     return Answer(204)
 
 
@@ -161,7 +161,7 @@ def show_place(context: Context, request: Request) -> Answer:
     if levels is not None and context.client is not None:
         return _show_effective(context, request, found, levels)
     if _shows_status(context, fields):
-        fresh = context.pull.refresh(place)
+        fresh = context.refresh(place)
         found = located(context, request, place)
     holding, resource = found.holding, found.resource
     row, size = (holding, holding.counts.size) if resource is None else (resource, None)
@@ -345,7 +345,8 @@ def move(context: Context, request: Request) -> Answer:
     target = _destination(request)
     conditions = request.conditions()
     refuse_body(request.environ)
-    context.follower.check_movable()
+    if context.worker is not None:
+        context.worker.check_movable()
     place = context.registry.move(change_of(request), request.place, target, conditions)
-    context.follower.wake()
+    context.wake_worker()
     return Answer(303, headers=(("Location", place.url), _STORED))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.tenants.answers import Answer
-from configdb_sync.tenants.metrics import Meter, NoMeter
+from configdb_sync.tenants.metrics import Prometheus
+from configdb_sync.tenants.outbox_worker import OutboxWorker
 from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Caller, Environ, Request
+from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.requests import Target
 
 DAY = 24 * 3600 * 1_000_000
@@ -30,50 +31,6 @@ class ApiLimits:
     page: int = 100
     longest: int = 1000
     retention: int = 30 * DAY
-
-
-class Follower(Protocol):
-    """What makes ConfigDB follow the registry."""
-
-    def check_movable(self) -> None:
-        """Raise ``RefusalError`` if ConfigDB can't move definitions, or that is unknown."""
-
-    def wake(self) -> None:
-        """Look at the outbox at once."""
-
-
-class NoFollower:
-    """Leaves the outbox to another process."""
-
-    def check_movable(self) -> None:
-        """Allow every move."""
-
-    def wake(self) -> None:
-        """Do nothing."""
-
-
-class Pull(Protocol):
-    """The status drivers. ``asks``: there are any."""
-
-    asks: bool
-
-    @property
-    def failures(self) -> Mapping[str, int]:
-        """How often each driver failed or hung, by name."""
-
-    def refresh(self, place: ResourcePath) -> bool:
-        """Update the stored status of a path; return False if a driver's source was unavailable."""
-
-
-class NoPull:
-    """There are no drivers."""
-
-    asks = False
-    failures: Mapping[str, int] = MappingProxyType({})
-
-    def refresh(self, place: ResourcePath) -> bool:
-        """Return True: the stored status is valid."""
-        return True
 
 
 StatusCalls = Callable[[Request], Answer]
@@ -97,12 +54,25 @@ class Pages(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """All that an application's requests share. ``status_calls``: None if the endpoint has no status."""
+    """All that an application's requests share.
+
+    None means: ``worker``, another process handles the outbox; ``drivers``, there are no status drivers;
+    ``status_calls``, the endpoint has no status; ``meter``, requests aren't counted.
+    """
 
     registry: Registry
     limits: ApiLimits = field(default_factory=ApiLimits)
-    follower: Follower = field(default_factory=NoFollower)
-    pull: Pull = field(default_factory=NoPull)
+    worker: OutboxWorker | None = None
+    drivers: Chain | None = None
     client: Callable[[], ConfigDBClient] | None = None
     status_calls: StatusCalls | None = None
-    meter: Meter = field(default_factory=NoMeter)
+    meter: Prometheus | None = None
+
+    def wake_worker(self) -> None:
+        """Have the outbox handled at once."""
+        if self.worker is not None:
+            self.worker.wake()
+
+    def refresh(self, place: ResourcePath) -> bool:
+        """Update the stored status of a path; return False if a driver's source was unavailable."""
+        return self.drivers is None or self.drivers.refresh(place)

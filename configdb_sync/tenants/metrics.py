@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
@@ -48,32 +48,6 @@ class _Sums:
     bytes: Counts[tuple[str, ...]] = field(default_factory=Counts)
     seconds: Counts[tuple[str, int]] = field(default_factory=Counts)
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-
-class Meter(Protocol):
-    """Counts requests."""
-
-    def request(
-        self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
-    ) -> None:
-        """Count a request; ``size``: bytes of the answer's body."""
-
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return all metrics as Prometheus text; ``gauges`` are added, by name: description and value."""
-
-
-class NoMeter:
-    """Counts nothing."""
-
-    def request(
-        self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
-    ) -> None:
-        """Do nothing."""
-
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return nothing."""
-        del gauges
-        return b""
 
 
 @contextmanager
@@ -130,7 +104,7 @@ class Prometheus:
     def request(
         self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
     ) -> None:
-        """Count a request, within ``EVERY`` seconds."""
+        """Count a request, within ``EVERY`` seconds; ``size``: bytes of the answer's body."""
         self._waiting.append((endpoint, method, status, tenant, size, seconds))
         if not self._stirred.is_set():
             self._stirred.set()
@@ -198,7 +172,7 @@ class Prometheus:
         self._full = len(known) >= self._most
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return the metrics of all workers."""
+        """Return the metrics of all workers as text; ``gauges`` are added, by name: description and value."""
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 

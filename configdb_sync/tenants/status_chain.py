@@ -37,8 +37,6 @@ _REMEMBERED = 100_000
 class Chain:
     """Asks the drivers in order. Thread-safe. ``max_age``: seconds for which an answer is used again."""
 
-    asks = True
-
     def __init__(self, registry: Registry, drivers: Mapping[str, StatusDriver], clock: Clock, max_age: float) -> None:
         self._registry = registry
         self._drivers = {name: GuardedDriver(driver) for name, driver in drivers.items()}
