@@ -26,7 +26,7 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from tests.peers import browser
-from tests.status_page.filling import fill
+from tests.status_page.filled_environment import fill
 
 FEW, MANY = 10, 1000
 

@@ -22,7 +22,7 @@ from configdb_sync.store.states import read_matrix
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.registry import Registry
-from tests.status_page.filling import SOURCES, fill_database
+from tests.status_page.filled_environment import SOURCES, fill_database
 
 ENV = 4242
 LEVELS = (("nodes", "%{uid}"),)
