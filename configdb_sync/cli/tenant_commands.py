@@ -329,7 +329,7 @@ def check_command(session: Session, *, url: str) -> None:
     """
     from urllib.parse import urlsplit
 
-    from configdb_sync.tenants.selfcheck import probe
+    from configdb_sync.tenants.proxy_check import probe
 
     del session
     parts = urlsplit(url)

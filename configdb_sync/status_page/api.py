@@ -20,7 +20,7 @@ from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.answers import Answer, json_answer
-from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, read_answer
+from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
 from configdb_sync.tenants.requests import Request

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
-from configdb_sync.tenants import calls, openapi
+from configdb_sync.tenants import api_calls, openapi
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
-from configdb_sync.tenants.context import Context, Pages
+from configdb_sync.tenants.context import Context, PageHandler
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
@@ -47,25 +47,25 @@ def _status(context: Context, request: Request) -> Answer:
 
 def _show_data_source(context: Context, request: Request) -> Answer:
     """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
-    return (_status if "show=" in (request.query or "") else calls.show_place)(context, request)
+    return (_status if "show=" in (request.query or "") else api_calls.show_place)(context, request)
 
 
 _TENANT: dict[str, Handler] = {
-    "GET": calls.show_tenant,
-    "PUT": calls.put_tenant,
-    "DELETE": calls.delete_tenant,
+    "GET": api_calls.show_tenant,
+    "PUT": api_calls.put_tenant,
+    "DELETE": api_calls.delete_tenant,
 }
 
-_ENVIRONMENT: dict[str, Handler] = {"GET": calls.show_place}
+_ENVIRONMENT: dict[str, Handler] = {"GET": api_calls.show_place}
 
 _TABLE: dict[RouteKind, dict[str, Handler]] = {
-    RouteKind.TENANTS: {"GET": calls.list_tenants},
-    RouteKind.PLACE: {"GET": _show_data_source, "PUT": calls.put_overrides},
-    RouteKind.MOVE: {"GET": calls.show_move, "POST": calls.move},
-    RouteKind.RECOVER: {"POST": calls.recover_tenant},
-    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(calls.list_environments)},
-    RouteKind.RESOURCES: {"GET": _of_tenant(calls.list_resources)},
-    RouteKind.AUDIT: {"GET": calls.show_audit},
+    RouteKind.TENANTS: {"GET": api_calls.list_tenants},
+    RouteKind.PLACE: {"GET": _show_data_source, "PUT": api_calls.put_overrides},
+    RouteKind.MOVE: {"GET": api_calls.show_move, "POST": api_calls.move},
+    RouteKind.RECOVER: {"POST": api_calls.recover_tenant},
+    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(api_calls.list_environments)},
+    RouteKind.RESOURCES: {"GET": _of_tenant(api_calls.list_resources)},
+    RouteKind.AUDIT: {"GET": api_calls.show_audit},
     RouteKind.ALL_ENVIRONMENTS: {"GET": _status},
     RouteKind.MATRIX: {"GET": _status},
     RouteKind.RUNS: {"GET": _status},
@@ -81,7 +81,7 @@ _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
 _NOBODY = Caller("nobody", admin=False)
 
 _DOCUMENTS: dict[str, dict[str, Handler]] = {
-    "audit": {"GET": calls.show_audit},
+    "audit": {"GET": api_calls.show_audit},
     "healthz": {"GET": openapi.show_health},
     "metrics": {"GET": openapi.show_metrics},
     "openapi.json": {"GET": openapi.show_openapi},
@@ -127,7 +127,7 @@ class Application:
         policy: Policy | None = None,
         buckets: Buckets | None = None,
         behind_proxy: bool = False,
-        pages: Pages | None = None,
+        pages: PageHandler | None = None,
     ) -> None:
         """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
 

@@ -39,7 +39,7 @@ Admit = Callable[[Caller, Route, "str | None"], Caller]
 """Returns the caller if it may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
 
 
-class Pages(Protocol):
+class PageHandler(Protocol):
     """Pages for people at an endpoint."""
 
     @property

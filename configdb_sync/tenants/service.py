@@ -22,13 +22,13 @@ from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
-from configdb_sync.tenants.context import ApiLimits, Context, Pages, StatusCalls
+from configdb_sync.tenants.context import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
+from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.selfcheck import probe
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
@@ -48,7 +48,7 @@ class Site(Protocol):
 
     def endpoint(
         self, context: Context, access: Access, *, public: bool, workers: int
-    ) -> tuple[StatusCalls | None, Pages | None]:
+    ) -> tuple[StatusCalls | None, PageHandler | None]:
         """Return an endpoint's status calls and pages, None if it has none; ``workers``: processes that have them."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.access import OpenAccess
-from configdb_sync.tenants.selfcheck import probe
+from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.service import Service, check
 from configdb_sync.web.service import Listen, Transport
 from tests.support.product import Product
