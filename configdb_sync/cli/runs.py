@@ -122,10 +122,9 @@ def _run(
             options,
             progress,
             SystemClock(),
-            examiner=source.examiner,
-            executor=source.executor,
             owners=owners,
-            statuses=None if source.roster is None else source.roster.statuses,
+            roster=source.roster,
+            source=source.source,
         )
 
 

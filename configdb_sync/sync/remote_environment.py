@@ -36,7 +36,7 @@ class RemoteEnvironment:
         self._registered: dict[str, int] | None = None
         self._components: dict[int, str] = {}
         self._records: int | None = None
-        self._orders: tuple[StandingOverride, ...] = ()
+        self._standing: tuple[StandingOverride, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
         self.moving = threading.Lock()
@@ -74,7 +74,7 @@ class RemoteEnvironment:
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
             recorded = told["tenant"] if isinstance(told.get("tenant"), str) else None
-            self._orders = from_records(told)
+            self._standing = from_records(told)
             self._check_templates(addresses.from_records(told))
         self._tenant = self._owners.home(self._number, recorded, self._setting)
 
@@ -130,9 +130,9 @@ class RemoteEnvironment:
         return self._records
 
     @property
-    def orders(self) -> tuple[StandingOverride, ...]:
-        """The standing orders of the environment."""
-        return self._orders
+    def standing(self) -> tuple[StandingOverride, ...]:
+        """The overrides that hold for all nodes of the environment."""
+        return self._standing
 
     @property
     def exists(self) -> bool:

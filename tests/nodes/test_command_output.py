@@ -19,8 +19,7 @@ from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import Reply
 from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.agents import Agents
-from configdb_sync.nodes.remote.commands import PIECES_LIMIT, Commands
-from configdb_sync.nodes.remote.output import (
+from configdb_sync.nodes.remote.command_output import (
     Assembly,
     CommandOutput,
     OutputError,
@@ -32,6 +31,7 @@ from configdb_sync.nodes.remote.output import (
     system_words,
     unpacked,
 )
+from configdb_sync.nodes.remote.commands import PIECES_LIMIT, Commands
 from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes.shell import ARGUMENT, ShellRpc, read
 

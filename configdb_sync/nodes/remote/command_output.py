@@ -26,8 +26,8 @@ _TIMED_OUT = frozenset({124, 137})
 _NOT_STARTED = 42
 _ON_NODES = {
     errno.EROFS: "its file system is read-only on the node",
-    errno.EACCES: "look on the node for what denies it: attributes (lsattr), SELinux, a network file system",
-    errno.EPERM: "look on the node for what denies it: attributes (lsattr), SELinux, a network file system",
+    errno.EACCES: "check on the node what denies it: attributes (lsattr), SELinux, a network file system",
+    errno.EPERM: "check on the node what denies it: attributes (lsattr), SELinux, a network file system",
 }
 _WAYS_OUT = {os.strerror(number): way_out for number, way_out in (node_files.WAYS_OUT | _ON_NODES).items()}
 
@@ -82,7 +82,7 @@ def last_words(stderr: bytes) -> str:
 
 def system_words(stderr: bytes) -> tuple[str, str | None]:
     """Return the system's error in a program's last error line (``No space left on device``), and what to do."""
-    words = re.sub(r"^.*: ", "", last_words(stderr)) or "it doesn't say why"
+    words = re.sub(r"^.*: ", "", last_words(stderr)) or "no reason given"
     return words, _WAYS_OUT.get(words)
 
 
@@ -116,7 +116,7 @@ def unpacked(text: bytes, most: int) -> Stream:
     except zlib.error:
         raise OutputError("what it printed is not compressed as it should be") from None
     if unpacker.unused_data:
-        raise OutputError("what it printed goes on after its end")
+        raise OutputError("what it printed continues after its end")
     return Stream(content, unpacker.eof)
 
 
@@ -149,7 +149,7 @@ def _file_state(text: bytes) -> FileState:
     return FileState(kind, *numbers, found["stamp"])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Listing:
     """What lies below some folders, by absolute path on the machine.
 
@@ -158,13 +158,13 @@ class Listing:
     the limit. ``unlistable``: folders that can't be read. ``whole``: whether the listing came to its end.
     """
 
-    whole: bool
-    entries: dict[bytes, FileState]
-    targets: dict[bytes, bytes]
-    large: frozenset[bytes]
-    unlistable: frozenset[bytes]
-    digests: dict[bytes, str]
-    contents: dict[bytes, bytes] = field(repr=False)
+    whole: bool = False
+    entries: dict[bytes, FileState] = field(default_factory=dict)
+    targets: dict[bytes, bytes] = field(default_factory=dict)
+    large: set[bytes] = field(default_factory=set)
+    unlistable: set[bytes] = field(default_factory=set)
+    digests: dict[bytes, str] = field(default_factory=dict)
+    contents: dict[bytes, bytes] = field(default_factory=dict, repr=False)
 
 
 def listed(content: bytes, *, contents: bool = True) -> Listing:
@@ -173,10 +173,7 @@ def listed(content: bytes, *, contents: bool = True) -> Listing:
     ``contents``: whether contents are in it. Then what is behind them can be lost, where they are cut or a file changed
     while it was read. Raises ``OutputError`` for what no command of ours prints.
     """
-    parser = _ListingParser(content, contents=contents)
-    whole = parser.parse()
-    found = (frozenset(parser.large), frozenset(parser.unlistable), parser.digests, parser.contents)
-    return Listing(whole, parser.entries, parser.targets, *found)
+    return _ListingParser(content, contents=contents).parse()
 
 
 class _ListingParser:
@@ -184,26 +181,21 @@ class _ListingParser:
         self._content = content
         self._place = 0
         self._with_contents = contents
-        self.entries: dict[bytes, FileState] = {}
-        self.targets: dict[bytes, bytes] = {}
-        self.large: set[bytes] = set()
-        self.unlistable: set[bytes] = set()
-        self.digests: dict[bytes, str] = {}
-        self.contents: dict[bytes, bytes] = {}
+        self._found = Listing()
 
-    def parse(self) -> bool:
-        """Parse the stream; tell whether it came to its end."""
+    def parse(self) -> Listing:
         if self._record() != _MAGIC:
             raise OutputError("its answer doesn't begin as it should")
         try:
             while not (self._place + len(_END) == len(self._content) and self._content.endswith(_END)):
                 self._item()
         except OutputError:
-            if not self.digests or not self._with_contents:
+            if not self._found.digests or not self._with_contents:
                 raise
             # Behind contents that aren't what was listed, records can't be told from contents.
-            return False
-        return True
+            return self._found
+        self._found.whole = True
+        return self._found
 
     def _record(self, end: bytes = b"\0") -> bytes:
         place = self._content.find(end, self._place)
@@ -220,15 +212,15 @@ class _ListingParser:
         if record == b"s":
             self._section()
         elif tag == b"f " and slash:
-            self.entries[b"/" + path] = _file_state(state)
+            self._found.entries[b"/" + path] = _file_state(state)
         elif tag == b"t " and rest.startswith(b"/"):
-            self.targets[rest] = self._record().removesuffix(b"\n.")
+            self._found.targets[rest] = self._record().removesuffix(b"\n.")
         elif tag == b"x " and rest.startswith(b"/"):
-            self.large.add(rest)
+            self._found.large.add(rest)
         elif tag == b"u " and rest.startswith(b"/"):
-            self.unlistable.add(rest)
+            self._found.unlistable.add(rest)
         else:
-            raise OutputError("its answer has a record that no command of ours prints")
+            raise OutputError("its answer has an unknown record")
 
     def _section(self) -> None:
         """Parse the digests of files and, behind them, their contents."""
@@ -236,10 +228,10 @@ class _ListingParser:
         while line := self._record(b"\n"):
             paths.append(self._digest(line))
         for path in paths if self._with_contents else ():
-            end = self._place + self.entries[path].size
+            end = self._place + self._found.entries[path].size
             content = self._content[self._place : end]
-            if hashlib.sha256(content).hexdigest() == self.digests[path]:
-                self.contents[path] = content
+            if hashlib.sha256(content).hexdigest() == self._found.digests[path]:
+                self._found.contents[path] = content
             self._place = end
 
     def _digest(self, line: bytes) -> bytes:
@@ -249,10 +241,10 @@ class _ListingParser:
         path = found["path"]
         if found["escaped"]:
             path = re.sub(rb"\\[nr\\]", lambda match: _ESCAPES[match[0]], path)
-        if path not in self.entries:
+        if path not in self._found.entries:
             raise OutputError("its answer has a digest of a file that it doesn't list")
         digest = found["digest"].decode("ascii")
-        if self.digests.setdefault(path, digest) != digest:
+        if self._found.digests.setdefault(path, digest) != digest:
             raise OutputError("its answer has two digests of one file")
         return path
 
