@@ -25,7 +25,7 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.web.access import OpenAccess
 from tests.peers import browser
-from tests.status_page.filling import fill
+from tests.status_page.filled_environment import fill
 
 FEW, MANY = 10, 1000
 

@@ -31,7 +31,7 @@ def bus_settings(settings: Settings) -> BusSettings:
     for number, host in enumerate(found.hosts, 1):
         try:
             if host.tls is not None:
-                transport.context(host.tls)
+                transport.tls_context(host.tls)
         except OSError as error:
             raise SettingsError(
                 f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",

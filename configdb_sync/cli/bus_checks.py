@@ -64,7 +64,7 @@ def check_nodes(session: Session, environment: int | None) -> str:
         if not there:
             raise BusError(
                 f"no node answers within {_PATIENCE:g} s",
-                way_out="see that nodes are on, and that mcollective runs on them with the master's psk",
+                way_out="check that nodes are on, and that mcollective runs on them with the master's psk",
             )
         tried = check_over_bus(
             rpc, [name for name in names if name in there], timeout=timeout, now=lambda: clock.now().timestamp()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from configdb_sync.cli.bus import open_bus
@@ -17,9 +16,8 @@ from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
-from configdb_sync.sync.carry_out import Executor
-from configdb_sync.sync.examine import Examiner
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.node_work import UploadSource
+from configdb_sync.sync.run_options import RunOptions
 
 MCOLLECTIVE = "mcollective"
 """What ``--from`` says for the nodes themselves. A folder of that name is ``./mcollective``."""
@@ -30,12 +28,11 @@ NAILGUN = "nailgun"
 
 @dataclass(frozen=True)
 class NodeSource:
-    """The nodes, what Nailgun knows of them (None without Nailgun), and what examines and works on them."""
+    """The nodes, what Nailgun knows of them, and where documents come from if not from the nodes' own files."""
 
     nodes: Nodes
     roster: Roster | None = None
-    examiner: Callable[..., Examiner] = Examiner
-    executor: Callable[..., Executor] = Executor
+    source: UploadSource | None = None
 
 
 @contextmanager
@@ -71,7 +68,7 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
         else:
             # Nodes of all environments are on one bus, and only Nailgun tells them apart before they are read.
             known = KnownNodes(nodes, roster, others=place != MCOLLECTIVE)
-            yield NodeSource(known, roster, partial(Examiner, roster=roster))
+            yield NodeSource(known, roster)
 
 
 def _expected(roster: Roster, asked: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,8 +84,8 @@ def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeS
         raise SettingsError("where Nailgun is isn't known", way_out="give --nailgun https://<master>:8443")
     # Late: few runs are from here.
     from configdb_sync.nodes.nailgun import NailgunNodes
-    from configdb_sync.sync.nailgun_run import NailgunExaminer, NailgunExecutor
+    from configdb_sync.sync.nailgun_source import NailgunSource
 
     nodes = NailgunNodes(nailgun, roster)
     nodes.identities()
-    return NodeSource(nodes, roster, partial(NailgunExaminer, roster=roster, nodes=nodes), NailgunExecutor)
+    return NodeSource(nodes, roster, NailgunSource(nodes))

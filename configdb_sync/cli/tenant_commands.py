@@ -16,14 +16,14 @@ from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import paths, queries, representations
 from configdb_sync.tenants.context import DAY
 from configdb_sync.tenants.moves import MoveSummary
-from configdb_sync.tenants.outbox_worker import Done, Outbox, change_now, check_movable, purge_due
+from configdb_sync.tenants.outbox_worker import Done, Outbox, check_movable, purge_due
 from configdb_sync.tenants.ownership import owned
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.reconcile import adoptable
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.representations import read_body
-from configdb_sync.tenants.rows import ChangeInfo, StatusRow, Tenant
+from configdb_sync.tenants.rows import ChangeInfo, StatusRow, Tenant, change_now
 from configdb_sync.web.refusals import RefusalError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -328,7 +328,7 @@ def check_command(session: Session, *, url: str) -> None:
     """
     from urllib.parse import urlsplit
 
-    from configdb_sync.tenants.selfcheck import probe
+    from configdb_sync.tenants.proxy_check import probe
 
     del session
     parts = urlsplit(url)

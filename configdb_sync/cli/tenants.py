@@ -165,7 +165,7 @@ def serve(
     # Late, so that the other commands needn't load the server.
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.context import DAY, ApiLimits, NoPull, Pull
+    from configdb_sync.tenants.context import DAY, ApiLimits
     from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.status_chain import Chain
@@ -193,9 +193,9 @@ def serve(
 
     named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
 
-    def pull(registry: Registry, client: Connected) -> Pull:
+    def chain(registry: Registry, client: Connected) -> Chain | None:
         around = DriverServices(registry.database, client, SystemClock())
-        return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
+        return Chain(registry, load(named, around), SystemClock(), max_age) if named else None
 
     open_store(session.database).close()  # what the runs recorded is asked for
     told = service.TenantsService(
@@ -210,7 +210,7 @@ def serve(
         listed=listed,
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
-        pull=pull,
+        drivers=chain,
         site=lambda registry: StatusPage(
             history=history_of(session, registry.database),
             sessions=accesses.sessions,

@@ -13,16 +13,14 @@ from functools import cache
 from typing import TypeAlias
 
 from configdb_sync.hiera import rewriting
-from configdb_sync.hiera.blocks import MAX_BYTES, decode, link_hint, split
+from configdb_sync.hiera.blocks import decode, link_hint, split
 from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.entries import MAX_JSON, Block, BlockCache, Blocks, KeyEntry, meaning, repeat_warning
 from configdb_sync.hiera.errors import UnreadableDocumentError
 from configdb_sync.hiera.events import KeyPlace, PlainScalars, Repeat
 from configdb_sync.hiera.file_text import FileText, FileTexts
-from configdb_sync.hiera.rewriting import KeptText, Rewrite, either
+from configdb_sync.hiera.rewriting import KeptText, Rewrite
 from configdb_sync.jsonvalues import Json, combine_digests
-
-__all__ = ["MAX_BYTES", "HieraDocument", "KeptText", "Reader", "Rewrite", "created", "document_of", "either"]
 
 _BUDGET = 4 << 20
 """Characters of text and JSON of remembered blocks; grows to four times the largest document."""
@@ -32,7 +30,7 @@ _Parsed: TypeAlias = tuple[dict[str, KeyEntry], list[str]]
 
 
 class HieraDocument:
-    """One file's content, never changed. What it hands out is shared with other documents: not to be changed either."""
+    """One file's content, immutable. Its values are shared with other documents, so don't change them either."""
 
     __slots__ = ("_digest", "_entries", "_reader", "raw", "values", "warnings")
 
@@ -80,7 +78,7 @@ class HieraDocument:
 
 
 class Reader:
-    """Reads documents and remembers their blocks, within bounds; one a run. Safe to share by threads."""
+    """Reads documents and remembers their blocks, within bounds. A run has one; threads may share it."""
 
     def __init__(self) -> None:
         self._plain = PlainScalars()
@@ -153,7 +151,7 @@ class Reader:
         """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
         block = self._memory.get(piece)
         if block is not None and block.uses and block.uses <= anchors.keys():
-            # What it means depends on others: remembered once more for what these anchors stand for here.
+            # Its meaning depends on other pieces: it is remembered once for each meaning of their anchors.
             key = (piece, *((name, meaning(anchors[name])) for name in sorted(block.uses)))
             block = self._memory.get(key)
             if block is None:

@@ -69,15 +69,15 @@ def connect(host: Host, deadline: float, clock: Monotonic) -> socket.socket:
 def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -> ssl.SSLSocket:
     """Return the socket with TLS around it. Raises ``OSError`` (``ssl.SSLError`` among them)."""
     assert host.tls is not None
-    secured = context(host.tls).wrap_socket(sock, server_hostname=host.name, do_handshake_on_connect=False)
+    secured = tls_context(host.tls).wrap_socket(sock, server_hostname=host.name, do_handshake_on_connect=False)
     try:
         while True:
             try:
                 secured.do_handshake()
-            except ssl.SSLWantReadError:
-                wait(secured, select.POLLIN, deadline - clock())
-            except ssl.SSLWantWriteError:
-                wait(secured, select.POLLOUT, deadline - clock())
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+                event = select.POLLIN if isinstance(error, ssl.SSLWantReadError) else select.POLLOUT
+                if not _ready(secured, event, deadline - clock()):
+                    raise TimeoutError("timed out") from None
             else:
                 return secured
     except BaseException:
@@ -85,8 +85,8 @@ def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -
         raise
 
 
-def context(tls: Tls) -> ssl.SSLContext:
-    """Return what TLS is done with. Raises ``OSError`` that names the file which can't be used."""
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """Return the TLS context for a host. Raises ``OSError`` that names the file which can't be used."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     for file in tls.ca:
@@ -109,20 +109,14 @@ def context(tls: Tls) -> ssl.SSLContext:
     return found
 
 
-def wait(sock: socket.socket, event: int, seconds: float) -> None:
-    """Return when ``sock`` is ready. Raises ``TimeoutError`` after ``seconds``."""
-    if not ready(sock, event, seconds):
-        raise TimeoutError("timed out")
-
-
-def ready(sock: socket.socket, event: int, seconds: float) -> bool:
+def _ready(sock: socket.socket, event: int, seconds: float) -> bool:
     """Tell whether ``sock`` got ready for reading or writing within ``seconds``."""
     poll = select.poll()
     poll.register(sock, event)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
-def receive(sock: socket.socket) -> bytes | None:
+def _receive(sock: socket.socket) -> bytes | None:
     """Return what has come: some bytes, none at the end, None if there is nothing now. Raises ``OSError``."""
     try:
         return sock.recv(CHUNK)
@@ -130,7 +124,7 @@ def receive(sock: socket.socket) -> bytes | None:
         return None
 
 
-def send(sock: socket.socket, content: memoryview) -> int:
+def _send(sock: socket.socket, content: memoryview) -> int:
     """Send what goes now; return how many bytes that were. Raises ``OSError``."""
     try:
         return sock.send(content[:CHUNK])
@@ -165,7 +159,7 @@ class Message:
 
 
 class Inbox(ConnectionListener):  # type: ignore[misc]
-    """Keeps what came, in order. ``size``: bytes of the messages kept."""
+    """Keeps what came, in order. ``size``: bytes of the messages that are kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -174,11 +168,11 @@ class Inbox(ConnectionListener):  # type: ignore[misc]
         self._messages: deque[Message] = deque()
 
     def on_connected(self, frame: Frame) -> None:
-        """Keep the headers with which the broker lets us in."""
+        """Keep the headers of a successful login."""
         self.connected = frame.headers
 
     def on_error(self, frame: Frame) -> None:
-        """Keep the broker's complaint."""
+        """Keep the broker's error."""
         parts = (str(frame.headers.get("message", "")), (frame.body or b"").decode("utf-8", "backslashreplace"))
         self.error = ": ".join(part for part in parts if part.strip())
 
@@ -231,15 +225,15 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self._more = False
 
     def send(self, encoded_frame: bytes) -> None:
-        """Send a frame, taking in what comes meanwhile. Raises ``ConnectionLostError``."""
+        """Send a frame, and read what comes meanwhile. Raises ``ConnectionLostError``."""
         rest = memoryview(encoded_frame)
         moved = self._clock()
         while rest:
             sock = self._alive()
             try:
-                sent = send(sock, rest)
+                sent = _send(sock, rest)
             except OSError as error:
-                # What the broker said last tells why.
+                # The broker's last words give the reason.
                 with suppress(ConnectionLostError):
                     self.pump(0)
                 raise self._lost(_reason(error)) from error
@@ -248,23 +242,23 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             if sent:
                 moved = now
             elif now - moved > self._stall:
-                raise self._lost(f"the broker took nothing for {self._stall:g} s")
+                raise self._lost(f"the broker accepted no data for {self._stall:g} s")
             else:
-                # The broker may be unable to take more before we have taken something of it.
+                # The broker may be unable to accept more before we have read something of it.
                 full = self._inbox.size > _BACKLOG
-                ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
+                _ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
                 if not full:
                     self.pump(0)
 
     def pump(self, seconds: float) -> None:
-        """Take in what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
+        """Read what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
         sock = self._alive()
-        if not self._more and not ready(sock, select.POLLIN, seconds):
+        if not self._more and not _ready(sock, select.POLLIN, seconds):
             return
         self._more = True
         for _ in range(_ROUNDS):
             try:
-                chunk = receive(sock)
+                chunk = _receive(sock)
             except OSError as error:
                 raise self._lost(_reason(error)) from error
             if chunk is None:
@@ -291,7 +285,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self.close()
 
     def is_connected(self) -> bool:
-        """Tell whether the broker has let us in and the socket is open."""
+        """Tell whether we are logged in and the socket is open."""
         return self._socket is not None and bool(self.connected)
 
     def _take(self, chunk: bytes) -> None:
@@ -324,7 +318,7 @@ class StompConnection(BaseConnection, Protocol11):  # type: ignore[misc]
         Protocol11.__init__(self, transport, heartbeats=(0, 0))
 
     def disconnect(self, receipt: str | None = None, headers: object = None, **more: object) -> None:
-        """Say goodbye where that goes at once; no answer is waited for."""
+        """Send DISCONNECT if that needs no waiting; wait for no answer."""
         with suppress(BusError, StompException):
             Protocol11.disconnect(self, receipt, headers, **more)
 

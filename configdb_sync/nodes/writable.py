@@ -47,7 +47,7 @@ class Writable:
     def refusal(self, target: str) -> NodeFileError:
         """Return the error for a file that may not be written."""
         return NodeFileError(
-            f"leads to {shown(target)}, where nothing may be written",
+            f"leads to {shown(target)}, which may not be written",
             way_out=f"the setting writable allows {', '.join(self.setting)}",
         )
 

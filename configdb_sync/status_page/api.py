@@ -17,9 +17,9 @@ from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.status_page import queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
 from configdb_sync.store.runs import PastRun
-from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels
+from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
-from configdb_sync.tenants.calls import levels_of, limit_of, located, number_of, unchanged
+from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
 from configdb_sync.tenants.requests import TenantRequest
@@ -182,10 +182,10 @@ class StatusApi:
         return limit_of(self.context, query) if "limit" in query else default
 
     def _refresh_status(self, scope: str | None, environment: int) -> bool:
-        if not self.context.pull.asks:
+        if self.context.drivers is None:
             return True
         tenants = [scope] if scope is not None else self._tenants(environment)
-        fresh = [self.context.pull.refresh(ResourcePath(tenant, environment)) for tenant in tenants]
+        fresh = [self.context.refresh(ResourcePath(tenant, environment)) for tenant in tenants]
         return all(fresh)
 
     def _tenants(self, environment: int) -> list[str]:
@@ -235,12 +235,7 @@ def _answer(request: TenantRequest, seen: StatusView) -> ApiResponse:
     answer = json_response(seen.view, 200 if seen.fresh else 203)
     etag = body_etag(answer.data)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
-    same = unchanged(request, etag, headers)
-    if same is not None:
-        return same
-    if request.method == "HEAD":
-        return ApiResponse(204, headers=headers)
-    return ApiResponse(answer.status_code, answer.data, headers)
+    return read_answer(request, etag, headers, lambda: ApiResponse(answer.status_code, answer.data, headers))
 
 
 def _key(leaf: Leaf) -> str:

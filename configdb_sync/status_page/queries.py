@@ -31,12 +31,13 @@ from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, 
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
-from configdb_sync.sync.orders import addresses_of
+from configdb_sync.sync.standing_overrides import addresses_of
 from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Holding, Resource, Status, StatusCounts, holding_of, resource_of
+from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
+from configdb_sync.tenants.status import Status, StatusCounts
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
@@ -153,7 +154,7 @@ class VersionChanges:
     ``more``: number of changes left out."""
 
     version: Version
-    changes: tuple[Change, ...] | None
+    changes: tuple[LeafChange, ...] | None
     more: int = 0
 
 
@@ -232,13 +233,7 @@ def chosen_rows(found: Matrix, node: str, status: str) -> tuple[NodeRow, ...]:
 
 
 def version_changes(
-    history: History,
-    client: ConfigDBClient,
-    document: Document,
-    kind: str,
-    *,
-    before: int | None,
-    limit: int,
+    history: History, client: ConfigDBClient, document: Document, kind: str, *, before: int | None, limit: int
 ) -> tuple[list[VersionChanges], int | None]:
     """Return versions of a document, newest first, each with its changes, and the marker for those that follow.
 
@@ -250,7 +245,7 @@ def version_changes(
     contents = [past.version(document, kind, version.number) for version in chosen]
     found = []
     for index, version in enumerate(chosen[:limit]):
-        changed: tuple[Change, ...] | None = None
+        changed: tuple[LeafChange, ...] | None = None
         if index + 1 < len(chosen):
             changed = changes(contents[index + 1], contents[index], history.masker)
         elif version.number == 1:

@@ -15,11 +15,11 @@ from configdb_sync.masking import Masker
 from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
 from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.store.states import NodeRow, State
-from configdb_sync.sync.layers import Leaf, leaf_json
+from configdb_sync.sync.effective_leaves import Leaf, leaf_json
 from configdb_sync.tenants import representations
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Status
+from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
 
 

@@ -1,6 +1,6 @@
-"""What the tenant API's answers are, as JSON Schema (T13): OpenAPI's components, and which call answers which.
+"""JSON Schema of the tenant API's answers (T13): OpenAPI's components, and which call has which answer.
 
-Tests check every answer that they see by them.
+Tests validate every answer that they receive.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from configdb_sync.tenants import paths, representations
-from configdb_sync.tenants.rows import LONGEST_DETAILS
+from configdb_sync.tenants.status import LONGEST_DETAILS
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -44,7 +44,7 @@ def _list(item: Schema) -> Schema:
 
 
 def _chosen(whole: Schema) -> Schema:
-    """Return what is left of a representation where the query's ``fields`` chose."""
+    """Return the schema of a representation that the query's ``fields`` restricts."""
     return {"type": "object", "properties": whole["properties"], "additionalProperties": False}
 
 
@@ -121,13 +121,7 @@ _STANDING = _object(
         "resource_count": _COUNT,
         "tenants": _list(
             _object(
-                {
-                    "tenant": ref("TenantID"),
-                    "home": _FLAG,
-                    "resource_count": _COUNT,
-                    "status": _STATUS,
-                    "links": _SELF,
-                }
+                {"tenant": ref("TenantID"), "home": _FLAG, "resource_count": _COUNT, "status": _STATUS, "links": _SELF}
             )
         ),
         "last_run": _LAST_RUN,
@@ -229,12 +223,7 @@ SCHEMAS: dict[str, Schema] = {
     "Effective": _object({**_SOURCE, **_LEVEL, "effective": _ANY}),
     "EffectiveUnknown": _object({**_SOURCE, **_LEVEL}),
     "Layers": _object(
-        {
-            **_SOURCE,
-            **_LEVEL,
-            "counts": {"type": "object", "additionalProperties": _COUNT},
-            **_page("leaves", _LEAF),
-        }
+        {**_SOURCE, **_LEVEL, "counts": {"type": "object", "additionalProperties": _COUNT}, **_page("leaves", _LEAF)}
     ),
     "History": _object({**_SOURCE, **_LEVEL, "kind": {"enum": ["overrides", "values"]}, **_page("versions", _VERSION)}),
     "AllEnvironments": _object(_page("environments", _STANDING)),
@@ -310,7 +299,7 @@ XML = "application/xml"
 
 
 def content_of(path: str, method: str, code: int) -> dict[str, Schema]:
-    """Return what an answer's body is, by media type; empty where it has none."""
+    """Return the schema of an answer's body by media type; empty if it has none."""
     if method == "head" or code in {204, 303, 304}:
         return {}
     if code >= 300 or method == "put":

@@ -10,8 +10,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
-from configdb_sync.tenants import calls, openapi
-from configdb_sync.tenants.context import Context, Pages
+from configdb_sync.tenants import api_calls, openapi
+from configdb_sync.tenants.context import Context, PageHandler
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.representations import moment
@@ -49,25 +49,25 @@ def _status(context: Context, request: TenantRequest) -> ApiResponse:
 
 def _show_data_source(context: Context, request: TenantRequest) -> ApiResponse:
     """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
-    return (_status if "show=" in (request.query or "") else calls.show_place)(context, request)
+    return (_status if "show=" in (request.query or "") else api_calls.show_place)(context, request)
 
 
 _TENANT: dict[str, Handler] = {
-    "GET": calls.show_tenant,
-    "PUT": calls.put_tenant,
-    "DELETE": calls.delete_tenant,
+    "GET": api_calls.show_tenant,
+    "PUT": api_calls.put_tenant,
+    "DELETE": api_calls.delete_tenant,
 }
 
-_ENVIRONMENT: dict[str, Handler] = {"GET": calls.show_place}
+_ENVIRONMENT: dict[str, Handler] = {"GET": api_calls.show_place}
 
 _TABLE: dict[RouteKind, dict[str, Handler]] = {
-    RouteKind.TENANTS: {"GET": calls.list_tenants},
-    RouteKind.PLACE: {"GET": _show_data_source, "PUT": calls.put_overrides},
-    RouteKind.MOVE: {"GET": calls.show_move, "POST": calls.move},
-    RouteKind.RECOVER: {"POST": calls.recover_tenant},
-    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(calls.list_environments)},
-    RouteKind.RESOURCES: {"GET": _of_tenant(calls.list_resources)},
-    RouteKind.AUDIT: {"GET": calls.show_audit},
+    RouteKind.TENANTS: {"GET": api_calls.list_tenants},
+    RouteKind.PLACE: {"GET": _show_data_source, "PUT": api_calls.put_overrides},
+    RouteKind.MOVE: {"GET": api_calls.show_move, "POST": api_calls.move},
+    RouteKind.RECOVER: {"POST": api_calls.recover_tenant},
+    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(api_calls.list_environments)},
+    RouteKind.RESOURCES: {"GET": _of_tenant(api_calls.list_resources)},
+    RouteKind.AUDIT: {"GET": api_calls.show_audit},
     RouteKind.ALL_ENVIRONMENTS: {"GET": _status},
     RouteKind.MATRIX: {"GET": _status},
     RouteKind.RUNS: {"GET": _status},
@@ -83,7 +83,7 @@ _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
 _NOBODY = Caller("nobody", admin=False)
 
 _DOCUMENTS: dict[str, dict[str, Handler]] = {
-    "audit": {"GET": calls.show_audit},
+    "audit": {"GET": api_calls.show_audit},
     "healthz": {"GET": openapi.show_health},
     "metrics": {"GET": openapi.show_metrics},
     "openapi.json": {"GET": openapi.show_openapi},
@@ -147,7 +147,7 @@ class TenantsApplication:
         policy: Policy | None = None,
         buckets: TokenBuckets | None = None,
         behind_proxy: bool = False,
-        pages: Pages | None = None,
+        pages: PageHandler | None = None,
     ) -> None:
         """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
 
@@ -259,9 +259,8 @@ class TenantsApplication:
         place = asked[0].place if asked else None
         endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
         size = len(answer.data)
-        self.context.meter.request(
-            endpoint, method, status=answer.status_code, tenant=tenant, size=size, seconds=seconds
-        )
+        if (meter := self.context.meter) is not None:
+            meter.request(endpoint, method, status=answer.status_code, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
         record: dict[str, Any] = {

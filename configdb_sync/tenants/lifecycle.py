@@ -66,10 +66,7 @@ def put(
         sa.update(TENANTS)
         .where(TENANTS.c.number == found.number)
         .values(
-            metadata=json.dumps(body.metadata),
-            version=TENANTS.c.version + 1,
-            tag=TENANTS.c.tag + 1,
-            updated=work.time,
+            metadata=json.dumps(body.metadata), version=TENANTS.c.version + 1, tag=TENANTS.c.tag + 1, updated=work.time
         )
     )
     record_audit(work, tenant, "", "modify", before=found.metadata, after=body.metadata)

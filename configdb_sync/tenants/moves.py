@@ -22,13 +22,10 @@ from configdb_sync.tenants.rows import (
     ALIGN,
     Holding,
     Resource,
-    Status,
-    StatusCounts,
     Tenant,
     Work,
     body_etag,
     count,
-    counted,
     enqueue,
     find_holding,
     find_tenant,
@@ -38,6 +35,7 @@ from configdb_sync.tenants.rows import (
     record_audit,
     require_tenant,
 )
+from configdb_sync.tenants.status import Status, StatusCounts, counted
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import Preconditions, encoded
 

@@ -1,4 +1,4 @@
-"""What the service says of itself: its health, and the API as OpenAPI and WADL, made from the table of calls (T13)."""
+"""The API as OpenAPI and WADL, made from the table of calls (T13), and the calls on health and metrics."""
 
 from __future__ import annotations
 
@@ -22,83 +22,70 @@ from configdb_sync.tenants.requests import TenantRequest
 from configdb_sync.web.responses import ApiResponse, json_response
 
 ID_PATTERN = "[^/]+"
-"""The pattern of the source document, in XML Schema, where NUL can't be written anyway."""
+"""The pattern of the source document, in XML Schema, which can't contain NUL anyway."""
 
 _SEGMENT = r"[^/\u0000]+"
 _TAG = '(W/)?"[!#-~]*"'
 
-_TENANT: dict[str, Any] = {
-    "name": "tenantId",
-    "in": "path",
-    "required": True,
-    "schema": {"$ref": "#/components/schemas/TenantID"},
+Parameter: TypeAlias = dict[str, Any]
+
+
+def _path(name: str, schema: dict[str, Any], **more: str) -> Parameter:
+    return {"name": name, "in": "path", "required": True, **more, "schema": schema}
+
+
+def _query(name: str, schema: dict[str, Any], **more: str) -> Parameter:
+    return {"name": name, "in": "query", **more, "schema": schema}
+
+
+def _text(pattern: str | None = None, *values: str) -> dict[str, Any]:
+    if values:
+        return {"type": "string", "enum": list(values)}
+    return {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+
+
+_ID = {"$ref": "#/components/schemas/TenantID"}
+_NUMBER = _text("^[0-9]{1,18}$")
+_NUL_FREE = _text(r"^[^\u0000]*$")
+_TENANT = _path("tenantId", _ID)
+_ENVIRONMENT = _path("environment", _text("^(0|[1-9][0-9]{0,18})$"))
+_SOURCE = _path(
+    "dataSource",
+    {"type": "string", "maxLength": NAME_LIMIT, "pattern": f"^{_SEGMENT}(/{_SEGMENT})*$"},
+    description="Slashes of the name stand bare in the path.",
+)
+_RUN = _path("run", _text())
+_DEST: Parameter = {"name": "dest", "in": "query", "required": True, "schema": _ID}
+_TAGS = {"anyOf": [{"const": "*"}, _text(f"^{_TAG}( *, *{_TAG})*$")]}
+_MATCH: Parameter = {"name": "If-Match", "in": "header", "schema": _TAGS}
+_NONE_MATCH: Parameter = {"name": "If-None-Match", "in": "header", "schema": _TAGS}
+_LIMIT = _query("limit", {"type": "integer", "minimum": 1})
+_MARKER = _query("marker", _NUL_FREE)
+_FIELDS = _query("fields", _NUL_FREE)
+_LEVEL = _query(
+    "level",
+    _text(r"^([^=,\s\u0000]+=[^,\s\u0000]+(,[^=,\s\u0000]+=[^,\s\u0000]+)*)?$"),
+    description="Hierarchy levels, each once, outermost first: nodes=46. Empty: the root.",
+)
+_MARKERS = {
+    "/v1.0/{tenantId}/environments": _query("marker", _NUMBER),
+    "/v1.0/{tenantId}/resources": _query("marker", _text(r"^[0-9]{1,18}/[^\u0000]*$")),
+    "/v1.0/{tenantId}/audit": _query("marker", _NUMBER),
+    "/audit": _query("marker", _NUMBER),
 }
-_ENVIRONMENT: dict[str, Any] = {
-    "name": "environment",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,18})$"},
-}
-_SOURCE: dict[str, Any] = {
-    "name": "dataSource",
-    "in": "path",
-    "required": True,
-    "description": "Slashes of the name stand bare in the path.",
-    "schema": {"type": "string", "maxLength": NAME_LIMIT, "pattern": f"^{_SEGMENT}(/{_SEGMENT})*$"},
-}
-_DEST: dict[str, Any] = {
-    "name": "dest",
-    "in": "query",
-    "required": True,
-    "schema": {"$ref": "#/components/schemas/TenantID"},
-}
-_TAGS = {"anyOf": [{"const": "*"}, {"type": "string", "pattern": f"^{_TAG}( *, *{_TAG})*$"}]}
-_MATCH: dict[str, Any] = {"name": "If-Match", "in": "header", "schema": _TAGS}
-_NONE_MATCH: dict[str, Any] = {"name": "If-None-Match", "in": "header", "schema": _TAGS}
-_LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
-_MARKER: dict[str, Any] = {"name": "marker", "in": "query", "schema": {"type": "string", "pattern": r"^[^\u0000]*$"}}
-_FIELDS: dict[str, Any] = {"name": "fields", "in": "query", "schema": {"type": "string", "pattern": r"^[^\u0000]*$"}}
-_LEVEL: dict[str, Any] = {
-    "name": "level",
-    "in": "query",
-    "description": "Hierarchy levels, each once, outermost first: nodes=46. Empty: the root.",
-    "schema": {"type": "string", "pattern": r"^([^=,\s\u0000]+=[^,\s\u0000]+(,[^=,\s\u0000]+=[^,\s\u0000]+)*)?$"},
-}
-_NUMBER = {"type": "string", "pattern": "^[0-9]{1,18}$"}
-_MARKERS: dict[str, dict[str, Any]] = {
-    "/v1.0/{tenantId}/environments": {**_MARKER, "schema": _NUMBER},
-    "/v1.0/{tenantId}/resources": {
-        **_MARKER,
-        "schema": {"type": "string", "pattern": r"^[0-9]{1,18}/[^\u0000]*$"},
-    },
-    "/v1.0/{tenantId}/audit": {**_MARKER, "schema": _NUMBER},
-    "/audit": {**_MARKER, "schema": _NUMBER},
-}
-"""Markers that aren't any text."""
-_RUN: dict[str, Any] = {"name": "run", "in": "path", "required": True, "schema": {"type": "string"}}
-_NODE: dict[str, Any] = {"name": "node", "in": "query", "schema": {"type": "string"}}
-_STATUS: dict[str, Any] = {
-    "name": "status",
-    "in": "query",
-    "schema": {"type": "string", "enum": ["ACTIVE", "BUILD", "ERROR", "null"]},
-}
-_SHOW: dict[str, Any] = {"name": "show", "in": "query", "schema": {"type": "string", "enum": ["layers", "history"]}}
-_KIND: dict[str, Any] = {"name": "kind", "in": "query", "schema": {"type": "string", "enum": ["overrides", "values"]}}
-_KEY: dict[str, Any] = {"name": "key", "in": "query", "schema": {"type": "string"}}
-_RECOVERABLE: dict[str, Any] = {
-    "name": "recoverable",
-    "in": "query",
-    "schema": {"type": "string", "enum": ["true", "false"]},
-}
+"""Markers that are restricted."""
+_NODE = _query("node", _text())
+_STATUS = _query("status", _text(None, "ACTIVE", "BUILD", "ERROR", "null"))
+_SHOW = _query("show", _text(None, "layers", "history"))
+_KIND = _query("kind", _text(None, "overrides", "values"))
+_KEY = _query("key", _text())
+_RECOVERABLE = _query("recoverable", _text(None, "true", "false"))
 
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
 
 _READ: _Codes = {"get": (200, 203, 301, 304, 404, 410, 412), "head": (204, 301, 304, 404, 410, 412)}
 _READ_RUNS: _Codes = {**_READ, "get": tuple(code for code in _READ["get"] if code != 203)}
-_ACTION: _Codes = {
-    "get": (200, 301, 304, 404, 410, 412),
-    "post": (301, 303, 404, 409, 410, 412, 501, 503),
-}
+_ACTION: _Codes = {"get": (200, 301, 304, 404, 410, 412), "post": (301, 303, 404, 409, 410, 412, 501, 503)}
 _LIST: _Codes = {"get": (200, 404, 410)}
 _LOOK: _Codes = {"get": (200, 304, 404, 412), "head": (204, 304, 404, 412)}
 _LOOK_FRESH: _Codes = {**_LOOK, "get": (200, 203, 304, 404, 412)}
@@ -138,7 +125,7 @@ CALLS: dict[str, _Codes] = {
     "/openapi.json": {"get": (200,)},
     "/application.wadl": {"get": (200,)},
 }
-"""Every call and the answers that it has of its own; 400, 401, 403, 429, 500 and 503 are everywhere."""
+"""Every call and its own answers; all calls can be answered with 400, 401, 403, 429, 500 and 503."""
 
 OPEN = frozenset({"/healthz", "/openapi.json", "/application.wadl"})
 _TENANTS_OWN = "/{tenantId}"
@@ -146,44 +133,42 @@ _OPERATORS = ("/action/move", "/action/recover", "/audit")
 
 
 def show_health(context: Context, request: TenantRequest) -> ApiResponse:
-    """GET /healthz: 200 while the registry can be asked, else 503. Open to all: it tells nothing else."""
+    """GET /healthz: 200 if the registry is available, else 503. Open to all: it says nothing else."""
     request.parameters()
     context.registry.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
     return json_response({"status": "ok"})
 
 
 def show_metrics(context: Context, request: TenantRequest) -> ApiResponse:
-    """GET /metrics: all workers' numbers, for Prometheus. On the admin endpoint alone: they name tenants."""
+    """GET /metrics: all workers' metrics for Prometheus. Only on the admin endpoint: they name tenants."""
     request.parameters()
     waiting = sa.select(sa.func.count()).select_from(schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
     told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
-    return ApiResponse(200, context.meter.text(told), kind=metrics.KIND)
+    return ApiResponse(200, b"" if context.meter is None else context.meter.text(told), kind=metrics.KIND)
 
 
 def calls(*, public: bool) -> dict[str, _Codes]:
-    """Return the calls of an endpoint; the public one has the reading of a tenant's own."""
+    """Return the calls of an endpoint; the public one only reads what is a tenant's own."""
     if not public:
         return CALLS
     found: dict[str, _Codes] = {}
     for path, methods in CALLS.items():
         if path in OPEN or (_TENANTS_OWN in path and not path.endswith(_OPERATORS)):
             reading = {method: codes for method, codes in methods.items() if method in {"get", "head"}}
-            # There a redirect would name another tenant.
+            # A redirect would name another tenant.
             found[path] = {method: tuple(code for code in codes if code != 301) for method, codes in reading.items()}
     return found
 
 
-def show_openapi(context: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
-    """GET /openapi.json: the API of the endpoint that is asked."""
-    del context
+def show_openapi(_: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
+    """GET /openapi.json: the API of this endpoint."""
     request.parameters()
     return ApiResponse(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
 
 
-def show_wadl(context: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
-    """GET /application.wadl: the API of the endpoint that is asked."""
-    del context
+def show_wadl(_: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
+    """GET /application.wadl: the API of this endpoint."""
     request.parameters()
     return ApiResponse(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
 
@@ -192,19 +177,20 @@ PUBLIC_DOCUMENTS: dict[str, Callable[[Context, TenantRequest], ApiResponse]] = {
     "openapi.json": partial(show_openapi, public=True),
     "application.wadl": partial(show_wadl, public=True),
 }
-"""What the public endpoint says of itself."""
+"""The documents of the public endpoint."""
 
 
-_LOOKS: dict[str, tuple[dict[str, Any], ...]] = {
-    "environments": (_LIMIT, {**_MARKER, "schema": _NUMBER}),
+_SECURITY = {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}}
+_LOOKS: dict[str, tuple[Parameter, ...]] = {
+    "environments": (_LIMIT, _query("marker", _NUMBER)),
     "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
-    "runs": (_LIMIT, {**_MARKER, "schema": {"type": "string", "pattern": r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"}}),
+    "runs": (_LIMIT, _query("marker", _text(r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"))),
     "{run}": (),
 }
-"""The parameters of what is looked at, by the last part of its path."""
+"""The parameters of status calls, by the last part of the path."""
 
 
-def _parameters(path: str, method: str) -> list[dict[str, Any]]:
+def _parameters(path: str, method: str) -> list[Parameter]:
     found = [one for one in (_TENANT, _ENVIRONMENT, _SOURCE, _RUN) if f"{{{one['name']}}}" in path]
     if path.endswith("/action/move"):
         found += [_DEST, _MATCH]
@@ -245,12 +231,8 @@ def openapi(*, public: bool = False) -> dict[str, Any]:
         "info": {"title": "Tenants", "version": __version__, "description": ID_RULES},
         "security": [{"token": []}],
         "paths": paths,
-        "components": {"schemas": api_schemas.SCHEMAS, "securitySchemes": _security()},
+        "components": {"schemas": api_schemas.SCHEMAS, "securitySchemes": _SECURITY},
     }
-
-
-def _security() -> dict[str, Any]:
-    return {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}}
 
 
 def _answer(path: str, method: str, code: int) -> dict[str, Any]:
@@ -283,13 +265,13 @@ def wadl(*, public: bool = False) -> bytes:
         # Parameters come before methods, in the URL as in the schema.
         for one in _parameters(path, "get"):
             if one["in"] == "path":
-                _param(resource, one)
+                _wadl_parameter(resource, one)
         for method, codes in methods.items():
             element = ET.SubElement(resource, "method", {"name": method.upper()})
             asked = ET.SubElement(element, "request")
             for one in _parameters(path, method):
                 if one["in"] != "path":
-                    _param(asked, one)
+                    _wadl_parameter(asked, one)
             if method == "put":
                 ET.SubElement(asked, "representation", {"mediaType": "application/json"})
             for kinds, several in _responses(path, method, codes):
@@ -303,7 +285,7 @@ def wadl(*, public: bool = False) -> bytes:
 
 
 def _responses(path: str, method: str, codes: tuple[int, ...]) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return an operation's status codes by the media types of what comes with them, errors apart from answers."""
+    """Return an operation's status codes by the media types of their bodies, errors apart from answers."""
     found: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for code in sorted({*codes, *_everywhere(path)}):
         found.setdefault((code >= 400, tuple(api_schemas.content_of(path, method, code))), []).append(code)
@@ -314,7 +296,7 @@ def _everywhere(path: str) -> tuple[int, ...]:
     return (400, 500) if path in OPEN else (400, 401, 403, 429, 500, 503)
 
 
-def _param(parent: ET.Element, one: dict[str, Any]) -> None:
+def _wadl_parameter(parent: ET.Element, one: Parameter) -> None:
     style = {"path": "template", "query": "query", "header": "header"}[one["in"]]
     typed = "t:TenantID" if one["name"] in {"tenantId", "dest"} else "xsd:string"
     values = {"name": one["name"], "style": style, "type": typed}

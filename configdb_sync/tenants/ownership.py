@@ -17,13 +17,9 @@ from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import (
     ALIGN,
-    Status,
-    StatusCounts,
     Tenant,
     Work,
     count,
-    counted,
-    cut,
     enqueue,
     holding_for,
     holding_of,
@@ -33,6 +29,7 @@ from configdb_sync.tenants.rows import (
     resource_of,
     tenant_of,
 )
+from configdb_sync.tenants.status import Status, StatusCounts, counted, cut
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 Report = tuple[Status | None, str | None]

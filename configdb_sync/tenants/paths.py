@@ -1,4 +1,7 @@
-"""What there is under ``/v1.0``: paths to places and back (T1, T2, T7). Pure."""
+"""Tenant IDs, names of data sources, and the paths of the API (T1, T2, T7). Pure.
+
+Nothing is normalised, folded or trimmed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ ID_RULES = (
     " chooses it. It is compared by code point: neither case nor composed accents are folded. In a URL it is"
     " percent-encoded UTF-8 in one path segment; an encoded slash (%2F) is refused."
 )
-"""The rules as the API's documents tell them (T13)."""
+"""The rules as the API's documents state them (T13)."""
 
 
 def tenant_id(text: str) -> str:
@@ -41,7 +44,7 @@ def tenant_id(text: str) -> str:
 def data_source(text: str) -> str:
     """Return the text if it can be a data source's name under a tenant. Raises ``RefusalError`` 400.
 
-    Refused is what would stand for a move action in a path, and what a path can't hold.
+    Refused are names that would mean a move action in a path, or that a path can't contain.
     """
     fault = _fault(text, NAME_LIMIT)
     segments = tuple(text.split("/"))
@@ -55,7 +58,7 @@ def data_source(text: str) -> str:
 
 
 def environment(text: str) -> int | None:
-    """Return the environment that a path segment names: a decimal number as it is written, else None."""
+    """Return the environment that a path segment names: a canonical decimal number; else None."""
     if not (text.isascii() and text.isdigit()) or len(text) > 19 or str(int(text)) != text:
         return None
     number = int(text)
@@ -78,7 +81,7 @@ VERSION = "v1.0"
 
 
 class RouteKind(Enum):
-    """What a URL stands for."""
+    """What a URL names. ``PAGE`` is a page for people; its own route is in ``status_page``."""
 
     TENANTS = "tenants"
     PLACE = "place"
@@ -97,7 +100,7 @@ class RouteKind(Enum):
 
 @dataclass(frozen=True)
 class ResourcePath:
-    """A tenant, an environment of it, or a data source there: whatever can be shown and moved."""
+    """The path of a tenant, an environment of it, or a data source in there: what can be shown and moved."""
 
     tenant: str
     environment: int | None = None
@@ -127,15 +130,15 @@ class ResourcePath:
         return f"{self.url}/action/move?dest={encoded(destination)}"
 
     def under(self, tenant: str) -> ResourcePath:
-        """Return the same place of another tenant."""
+        """Return the same path of another tenant."""
         return ResourcePath(tenant, self.environment, self.data_source)
 
 
 @dataclass(frozen=True)
 class Route:
-    """What a URL asks for; ``place`` is None where it is no tenant's, ``document`` names a served document.
+    """What a URL requests; ``place`` is None if it is no tenant's, ``document`` names a served document.
 
-    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run.
+    ``environment``: requested by an operator, whoever owns it; ``run``: the identity of a run.
     """
 
     kind: RouteKind
@@ -146,7 +149,7 @@ class Route:
 
     @property
     def number(self) -> int:
-        """The environment that is asked of, a tenant's or an operator's."""
+        """The requested environment, a tenant's or an operator's."""
         found = self.environment if self.place is None else self.place.environment
         assert found is not None
         return found
@@ -159,7 +162,7 @@ DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
 def route(segments: tuple[str, ...]) -> Route:
     """Return what decoded path segments name.
 
-    Raises ``RefusalError``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or data source name, 404 for an unknown URL.
     """
     match segments:
         case ("v1.0",):
@@ -211,7 +214,7 @@ def _environment(tenant: str, number: int, rest: list[str]) -> Route:
 
 
 def _of_all(rest: list[str]) -> Route:
-    """Return what an operator asks of environments, whoever owns what is in them."""
+    """Return an operator's route to environments, whoever owns them."""
     if not rest:
         return Route(RouteKind.ALL_ENVIRONMENTS)
     number = environment(rest[0])

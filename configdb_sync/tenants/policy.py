@@ -1,6 +1,8 @@
-"""The policy's rules with their defaults (T12), and which of them each call needs. Pure, documented for operators.
+"""The policy (T12): the rules with their defaults, which rule each call needs, the operator's file, and decisions.
 
-``oslopolicy-sample-generator --namespace configdb_sync.tenants`` finds them by entry point.
+oslo.policy decides, which takes a tenth of a millisecond; decisions are cached. The file is checked every few seconds:
+a changed one applies from then on, a broken one is reported and changes nothing.
+``oslopolicy-sample-generator --namespace configdb_sync.tenants`` finds the rules by entry point.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ OWN = "own_tenant"
 _READING = frozenset({"GET", "HEAD"})
 _SHOW_VALUES = ("level", "show")
 METRICS_ROLE = "metrics_reader"
-"""The role that reads the metrics and nothing else; whoever has the token of --metrics-token-file has it."""
+"""The role that may only read the metrics; callers with the token of --metrics-token-file have it."""
 
 _DESCRIPTIONS = {
     "admin:list_tenants": "List all tenants, and those that can be recovered.",
@@ -64,10 +66,10 @@ _OF_KINDS: dict[tuple[str, str], str] = {
     ("recover", "POST"): "recover_tenant",
     ("audit", "GET"): "audit",
 }
-"""Rules by the kind of a URL, as its value names it, and method."""
+"""Rules by the kind of a URL (its value) and method."""
 _OF_DOCUMENTS = {"audit": "audit", "metrics": "metrics"}
 _OPERATORS = frozenset({"move", "recover", "audit"})
-"""What a tenant's path has on the admin endpoint alone."""
+"""What a tenant's path has on the admin endpoint only."""
 _EXAMPLES = {"tenantId": "t", "environment": "1", "dataSource": "s", "run": "r"}
 
 
@@ -82,12 +84,12 @@ def rules(admin_role: str = "admin") -> list[RuleDefault]:
             " its ID), or the token is the tenant's own.",
         ),
     ]
-    told = _calls()
+    calls_of = _calls()
     for name, description in _DESCRIPTIONS.items():
         check = f"rule:{OWN}" if name.startswith("public:") else f"rule:{OPERATOR}"
         if name == "admin:metrics":
             check += f" or role:{METRICS_ROLE}"
-        calls = [Operation(path=path, method=method) for path, method in told.get(name, [])]
+        calls = [Operation(path=path, method=method) for path, method in calls_of.get(name, [])]
         if calls:
             found.append(DocumentedRuleDefault(name, check, description, calls))
         else:
@@ -96,7 +98,7 @@ def rules(admin_role: str = "admin") -> list[RuleDefault]:
 
 
 def _calls() -> dict[str, list[tuple[str, str]]]:
-    """Return the calls that need each rule, as the code itself decides."""
+    """Return the calls that need each rule, as ``rule_of`` decides."""
     found: dict[str, list[tuple[str, str]]] = {}
     for path, methods in CALLS.items():
         if path in OPEN:
@@ -116,7 +118,7 @@ def _is_public(asked: Route, method: str) -> bool:
 
 
 def list_rules() -> list[RuleDefault]:
-    """Return the rules as oslo.policy's own tools ask for them."""
+    """Return the rules for oslo.policy's own tools."""
     return rules()
 
 
@@ -143,7 +145,7 @@ def _of_place(place: ResourcePath, method: str, query: str | None) -> str:
 def _values(place: ResourcePath | None, query: str | None) -> bool:
     if place is None or place.data_source is None or query is None:
         return False
-    # Whatever may turn out to be a parameter that shows values counts as one: %6Cevel, too.
+    # Anything that may be a parameter that shows values counts as one: %6Cevel, too.
     plain = unquote(query)
     return any(name in plain for name in _SHOW_VALUES)
 
@@ -151,14 +153,14 @@ def _values(place: ResourcePath | None, query: str | None) -> bool:
 log = logging.getLogger(__name__)
 
 EVERY = 10.0
-"""Seconds between looks at the file."""
+"""Seconds between checks of the file."""
 _MOST = 10_000
 _Question = tuple[str, str, frozenset[str], str | None, bool]
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """The rules that hold, and the answers given by them; replaced as a whole."""
+    """The current rules and the decisions by them; replaced as a whole."""
 
     enforcer: policy.Enforcer
     owning: frozenset[str]
@@ -167,10 +169,10 @@ class _Rules:
 
 
 class Policy:
-    """Decides on calls. Safe for several threads."""
+    """Decides on calls. Thread-safe."""
 
     def __init__(self, clock: Clock, path: Path | None = None, admin_role: str = "admin") -> None:
-        """Raise ``SettingsError`` for a file that can't be used, with the line at fault."""
+        """Raise ``SettingsError`` for an unusable file, with the line."""
         self._clock = clock
         self._path = path
         self._admin_role = admin_role
@@ -183,7 +185,7 @@ class Policy:
         return rule in self._current().owning
 
     def allows(self, rule: str, caller: Caller, *, own: bool) -> bool:
-        """Tell whether a caller may do what needs a rule. ``own``: the tenant asked for is the caller's own."""
+        """Tell whether a rule allows a caller's request. ``own``: the requested tenant is the caller's own."""
         now = self._current()
         question = (rule, caller.name, caller.roles, caller.project, own)
         answer = now.answers.get(question)
@@ -241,11 +243,11 @@ _REMOTE = re.compile(r"\bhttps?:", re.IGNORECASE)
 _TARGET = re.compile(r"%\(([^)]*)\)")
 _FILLED = re.compile(r"%\(own\)s|%%")
 _DEEPEST = 50
-"""Parentheses in a rule, and rules that one leads to: each is a step into the depth at every decision."""
+"""Parentheses in a rule, and rules that it refers to: each is a level of recursion at every decision."""
 
 
 def stamp(found: os.stat_result) -> tuple[int, ...]:
-    """Return what changes with a file."""
+    """Return values that change with a file."""
     return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid)
 
 
@@ -257,10 +259,9 @@ def named(text: str) -> list[str]:
 def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple[int, ...]]:
     """Return the rules of a policy file (YAML) and its stamp. ``defaults``: the rules that the calls need.
 
-    Refused with the line: what isn't YAML, isn't a mapping of texts, names a rule twice, is no rule, is empty (which
-    would allow everyone), asks over the network, names a call's rule or something of the target that there isn't, or
-    refers to a rule that there isn't or to itself; and what is nested too deeply.
-    Raises ``SettingsError``.
+    Raises ``SettingsError`` with the line: for text that isn't YAML or no mapping of texts, and for a rule that stands
+    twice, can't be read, is empty (which would allow everyone), would ask over the network, names an unknown call or
+    attribute of the target, refers to an unknown rule or to itself, or is nested too deeply.
     """
     try:
         with path.open("rb") as file:
@@ -331,7 +332,7 @@ def _fault_of(name: str, text: str, defaults: Mapping[str, str]) -> str | None:
     fault = _fault_of_text(text)
     if fault is not None:
         return f"rule {name!r} {fault}"
-    # oslo.policy takes what it can't read for "deny" and says so in its log alone.
+    # oslo.policy treats a rule that it can't read as "deny" and reports that only in its log.
     logging.getLogger("oslo_policy").setLevel(logging.CRITICAL)
     if str(policy.Rules.from_dict({"rule": text})["rule"]).count("!") != text.count("!"):
         return f"rule {name!r} can't be read: {text[:80]!r}"
@@ -339,7 +340,7 @@ def _fault_of(name: str, text: str, defaults: Mapping[str, str]) -> str | None:
 
 
 def _fault_of_text(text: str) -> str | None:
-    """Return what makes a rule fail or go astray when it is asked, long after the start."""
+    """Return what would make a rule fail or misbehave later, when it is evaluated."""
     if _REMOTE.search(text):
         return "would ask over the network"
     strange = [one for one in _TARGET.findall(text) if one != "own"]
@@ -354,7 +355,7 @@ def _fault_of_text(text: str) -> str | None:
 
 
 def _reached(texts: Mapping[str, str], name: str) -> set[str]:
-    """Return the rules that one leads to."""
+    """Return the rules that a rule refers to, directly or not."""
     reached, ahead = set[str](), [name]
     while ahead:
         for other in named(texts.get(ahead.pop(), "")):

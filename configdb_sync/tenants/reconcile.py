@@ -1,8 +1,8 @@
-"""ConfigDB brought in step with the registry, one environment at a time, in the same order every time.
+"""Brings ConfigDB in step with the registry, one environment at a time, always in the same order.
 
-The destination's component is made, then attached to the environment, then each definition is put into it: at every
-moment each definition is in the environment, so either state is right for every reader. All of it
-can be done again.
+The owner's component is created, then attached to the environment, then the definitions are moved into it: each
+definition is in the environment at any time, so readers see a correct state before and after. All steps can be
+repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HOLDINGS, RESOURCES, TENANTS = schema.HOLDINGS, schema.RESOURCES, schema.TENANTS
 
 @dataclass(frozen=True)
 class DesiredOwners:
-    """What the registry says of an environment: its home, and each tenant's definition ids with their names."""
+    """The state of an environment in the registry: its home, and each tenant's definition IDs with their names."""
 
     environment: int
     home: str | None
@@ -39,7 +39,7 @@ class DesiredOwners:
 
 
 def desired_owners(connection: Connection, environment: int) -> DesiredOwners:
-    """Return what the registry says of an environment."""
+    """Return the state of an environment in the registry."""
     rows = connection.execute(
         sa.select(TENANTS.c.id, RESOURCES.c.definition, RESOURCES.c.name)
         .join(HOLDINGS, HOLDINGS.c.tenant == TENANTS.c.number)
@@ -54,19 +54,19 @@ def desired_owners(connection: Connection, environment: int) -> DesiredOwners:
     return DesiredOwners(environment, None if home is None else home.id, found)
 
 
-def align(client: ConfigDBClient, told: DesiredOwners) -> list[str]:
-    """Put each definition into its owner's component, and the home into our records; return what was done.
+def align(client: ConfigDBClient, desired: DesiredOwners) -> list[str]:
+    """Move each definition into its owner's component, and record the home; return what was done.
 
-    Raises ``ConfigDBError`` as the client; what was done until then stays and is right.
+    Raises ``ConfigDBError`` as the client; what was done until then stays and is correct.
     """
-    environment = client.environment(told.environment)
+    environment = client.environment(desired.environment)
     if environment is None:
         return []
     components = client.components()
     place = {definition.id: one for one in components for definition in one.definitions}
     done: list[str] = []
-    for tenant, definitions in told.definitions.items():
-        name = component_name(tenant, told.environment)
+    for tenant, definitions in desired.definitions.items():
+        name = component_name(tenant, desired.environment)
         astray = [number for number in definitions if number in place and place[number].name != name]
         if not astray:
             continue
@@ -77,32 +77,32 @@ def align(client: ConfigDBClient, told: DesiredOwners) -> list[str]:
         failpoints.here("component-made")
         if component.id not in environment.components:
             environment = client.attach_component(environment, component.id)
-            done.append(f"attached component {name!r} to environment {told.environment}")
+            done.append(f"attached component {name!r} to environment {desired.environment}")
         failpoints.here("component-attached")
         for number in astray:
             client.move_definition(number, component.id)
             done.append(f"moved definition {number} ({definitions[number]}) to component {name!r}")
             failpoints.here("definition-moved")
-    return done + _tell_home(client, told, components)
+    return done + _record_home(client, desired, components)
 
 
-def _tell_home(client: ConfigDBClient, told: DesiredOwners, components: list[Component]) -> list[str]:
-    """Keep the home tenant in our own records too, so that it holds on a new master."""
-    ours = next((one for one in components if one.name == records_component(told.environment)), None)
+def _record_home(client: ConfigDBClient, desired: DesiredOwners, components: list[Component]) -> list[str]:
+    """Record the home tenant in ConfigDB, too, so that a new master knows it."""
+    ours = next((one for one in components if one.name == records_component(desired.environment)), None)
     records = next((one for one in ours.definitions if one.name == RECORDS), None) if ours is not None else None
-    if records is None or told.home is None:
+    if records is None or desired.home is None:
         return []
-    home = told.home
-    spot = Place(told.environment, (), RECORDS, records.id, innermost=False)
+    home = desired.home
+    spot = Place(desired.environment, (), RECORDS, records.id, innermost=False)
     change = changes.rewrite(client, spot, lambda document: {**document, "tenant": home})
-    return [f"noted home tenant {home!r} of environment {told.environment}"] if change.leaves else []
+    return [f"noted home tenant {home!r} of environment {desired.environment}"] if change.leaves else []
 
 
 def purge(client: ConfigDBClient, environment: int, body: Mapping[str, Any]) -> list[str]:
     """Delete the definitions of a purged tenant and its component, if that is empty then; return what was done.
 
-    An id is only believed while it has the name that the registry held and lies where our definitions do: servers may
-    give an id anew.
+    A definition is deleted only if its ID has the name that the registry stored and it is in a component like ours:
+    servers may reuse an ID.
     """
     name = component_name(body["tenant"], environment)
     place = {definition.id: (one, definition) for one in client.components() for definition in one.definitions}
@@ -123,7 +123,7 @@ def purge(client: ConfigDBClient, environment: int, body: Mapping[str, Any]) -> 
 
 
 def _delete_emptied(client: ConfigDBClient, name: str) -> list[str]:
-    """Delete the component that the purge has emptied; whoever puts something into it at once keeps it."""
+    """Delete the component that the purge emptied, unless something was put into it meanwhile."""
     found = next((one for one in client.components() if one.name == name and not one.definitions), None)
     if found is None:
         return []
@@ -134,13 +134,13 @@ def _delete_emptied(client: ConfigDBClient, name: str) -> list[str]:
 
 
 def _ours(component: str, name: str, environment: int) -> bool:
-    # A move of it just before may not have been followed yet: then it is in the former owner's component.
+    # ConfigDB may not have followed a recent move yet: then it is in the former owner's component.
     return component == name or component.endswith(f"/{environment}") or "~" in component
 
 
 @dataclass(frozen=True)
 class AdoptableDefinition:
-    """A definition that may be adopted, and the component that it lies in."""
+    """A definition that can be adopted, and its component."""
 
     definition: int
     name: str
@@ -148,10 +148,10 @@ class AdoptableDefinition:
 
 
 def adoptable(client: ConfigDBClient, environment: int, owned: Collection[str]) -> list[AdoptableDefinition]:
-    """Return the environment's definitions that nobody owns, our own records left out.
+    """Return the environment's definitions that nobody owns, such as an older plugin's, without our own records.
 
-    Raises ``MissingError`` if the environment isn't in ConfigDB, ``SettingsError`` for one that other environments
-    share: in a component of one tenant and environment it would be gone from the others.
+    Raises ``MissingError`` if ConfigDB doesn't have the environment, ``SettingsError`` for a definition that other
+    environments share: in a component of one tenant and environment the others would lose it.
     """
     found = existing(client, environment)
     users: dict[int, list[int]] = {}

@@ -27,14 +27,13 @@ P = ParamSpec("P")
 
 
 def _transaction(
-    function: Callable[Concatenate[Work, P], T], failpoint: str | None = None
+    function: Callable[Concatenate[Work, P], T], after: Callable[[], None] = lambda: None
 ) -> Callable[Concatenate[Registry, ChangeInfo, P], T]:
-    """Return a method that runs a function in one transaction; ``failpoint``: reached after it."""
+    """Return a method that runs a function in one transaction; ``after`` is called when it has ended."""
 
     def run(registry: Registry, change: ChangeInfo, /, *arguments: P.args, **options: P.kwargs) -> T:
         result = registry.write(change, lambda work: function(work, *arguments, **options))
-        if failpoint is not None:
-            failpoints.here(failpoint)
+        after()
         return result
 
     return run
@@ -106,9 +105,9 @@ class Registry:
         return place.under(destination)
 
     put = _transaction(lifecycle.put)
-    mark = _transaction(lifecycle.mark, "tenant-marked")
+    mark = _transaction(lifecycle.mark, lambda: failpoints.here("tenant-marked"))
     recover = _transaction(lifecycle.recover)
-    purge = _transaction(lifecycle.purge, "tenant-purged")
+    purge = _transaction(lifecycle.purge, lambda: failpoints.here("tenant-purged"))
     due = _query(lifecycle.due)
 
     home = _query(ownership.home_of)

@@ -1,4 +1,7 @@
-"""Representations (T2, S1): what GET shows of tenants, environments, data sources and entries. Pure."""
+"""Representations of tenants, environments, data sources and audit entries (T2, S1), and the body of a PUT (T4). Pure.
+
+The answers for the most recently requested small tenants are cached by their rows, which are read for each request.
+"""
 
 from __future__ import annotations
 
@@ -110,18 +113,12 @@ def resources_view(base: str, tenant: str, page: Page[Resource], limit: int) -> 
 def tenants_view(page: Page[Tenant], limit: int, *, recoverable: bool) -> dict[str, Any]:
     """Return a page of tenants."""
     base = f"/{VERSION}?recoverable=true" if recoverable else f"/{VERSION}"
-    return {
-        "tenants": [tenant_item(tenant) for tenant in page.items],
-        "tenants_next": _next(base, page.marker, limit),
-    }
+    return {"tenants": [tenant_item(tenant) for tenant in page.items], "tenants_next": _next(base, page.marker, limit)}
 
 
 def audit_view(base: str, page: Page[AuditEntry], limit: int) -> dict[str, Any]:
     """Return a page of the audit trail."""
-    return {
-        "entries": [entry_item(entry) for entry in page.items],
-        "entries_next": _next(base, page.marker, limit),
-    }
+    return {"entries": [entry_item(entry) for entry in page.items], "entries_next": _next(base, page.marker, limit)}
 
 
 def entry_item(entry: AuditEntry) -> dict[str, Any]:
@@ -146,7 +143,7 @@ def _next(base: str, marker: str | None, limit: int) -> str | None:
 
 
 def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = None) -> HeaderLines:
-    """Return the metadata headers that GET and HEAD have alike (T3)."""
+    """Return the metadata headers of GET and HEAD (T3)."""
     headers = [
         ("ETag", f'"{etag}"'),
         ("Last-Modified", format_date_time(state.updated // 1_000_000)),
@@ -160,7 +157,7 @@ def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = 
 
 
 def chosen(view: Mapping[str, Any], fields: frozenset[str] | None) -> Mapping[str, Any]:
-    """Return the fields asked for; all without a word."""
+    """Return the requested fields; None: all."""
     return view if fields is None else {name: value for name, value in view.items() if name in fields}
 
 
@@ -171,7 +168,7 @@ MOST = 64
 IGNORED = frozenset(
     {"created_at", "updated_at", "resources", "resources_next", "resource_count", "links", "updatable", "project_id"}
 )
-"""Fields of a representation that a PUT may hold and that change nothing."""
+"""Fields of a representation that a PUT may contain and that have no effect."""
 
 _KNOWN = IGNORED | {"id", "metadata", "status", "status_details"}
 
@@ -185,7 +182,7 @@ class TenantBody:
 
 
 def read_body(body: Any, tenant: str) -> TenantBody:
-    """Return what the JSON body of a PUT says. Raises ``RefusalError`` 400 that names the field."""
+    """Return the content of the JSON body of a PUT. Raises ``RefusalError`` 400 that names the field."""
     fields = body.get("tenant", body) if isinstance(body, dict) else body
     if not isinstance(fields, dict) or (fields is not body and len(body) != 1):
         raise refuse(400, "the body must be an object: a tenant's representation")
@@ -194,8 +191,8 @@ def read_body(body: Any, tenant: str) -> TenantBody:
         raise refuse(400, f"a tenant has no field {shown(unknown[0])}")
     if "id" in fields and fields["id"] != tenant:
         raise refuse(400, f"the body's id is not that of the URL: {shown(fields['id'])}")
-    told = {name: fields[name] for name in ("status", "status_details") if name in fields}
-    return TenantBody(_metadata(fields.get("metadata", {})), told)
+    status = {name: fields[name] for name in ("status", "status_details") if name in fields}
+    return TenantBody(_metadata(fields.get("metadata", {})), status)
 
 
 def _metadata(value: Any) -> dict[str, str]:
@@ -216,7 +213,6 @@ def _metadata(value: Any) -> dict[str, str]:
     return dict(sorted(value.items()))
 
 
-_KEPT = 256
 _MOST_ROWS = 10
 _LONGEST_METADATA = 8192
 
@@ -233,20 +229,20 @@ class TenantAnswer:
 
 
 def tenant_answer(rows: Values, tenant: str, limit: int) -> TenantAnswer:
-    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``RefusalError`` 404, 410."""
+    """Return the answer for the rows of a tenant (``queries.tenant_rows``). Raises ``RefusalError`` 404, 410."""
     if not rows:
         require_tenant(None, tenant)
     small = len(rows) <= _MOST_ROWS and len(metadata_of(rows)) <= _LONGEST_METADATA
-    found = _kept(rows, limit) if small else _made(rows, limit)
+    found = _cached(rows, limit) if small else _new_answer(rows, limit)
     require_tenant(found.tenant, tenant)
     return found
 
 
-def _made(rows: Values, limit: int) -> TenantAnswer:
+def _new_answer(rows: Values, limit: int) -> TenantAnswer:
     tenant, page = tenant_and_environments(rows, limit)
     etag = tenant.etag
     headers = state_headers(tenant.id, tenant, etag, tenant.counts.size)
     return TenantAnswer(tenant, page, etag, headers, json_body(tenant_view(tenant, page, limit)))
 
 
-_kept = lru_cache(maxsize=_KEPT)(_made)
+_cached = lru_cache(maxsize=256)(_new_answer)

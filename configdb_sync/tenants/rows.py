@@ -9,92 +9,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from configdb_sync.clock import Clock, new_run_id
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
+from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import refuse, shown
-
-LONGEST_DETAILS = 4096
-_CUT = " ... (cut)"
-
-
-class Status(Enum):
-    """The status of a resource; values as they are stored (S5). None: the backend reports none."""
-
-    ACTIVE = "active"
-    BUILD = "build"
-    ERROR = "error"
-
-    @property
-    def shown(self) -> str:
-        """The word of the API."""
-        return self.name
-
-
-def read_status(text: str) -> Status:
-    """Return the status that the API's word stands for. Raises ``ValueError``."""
-    try:
-        return Status[text]
-    except KeyError:
-        raise ValueError(f"{text[:40]!r} is no status; there are {', '.join(Status.__members__)}") from None
-
-
-def cut(details: str | None) -> str | None:
-    """Return details of at most 4096 characters; a cut text ends with a note (S3). NUL becomes U+FFFD."""
-    if not details:
-        return None
-    details = details.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-    return details if len(details) <= LONGEST_DETAILS else details[: LONGEST_DETAILS - len(_CUT)] + _CUT
-
-
-@dataclass(frozen=True)
-class StatusCounts:
-    """How many data sources there are, and how many of them have which status."""
-
-    size: int = 0
-    active: int = 0
-    build: int = 0
-    error: int = 0
-
-    @property
-    def status(self) -> Status | None:
-        """The status of the whole: ERROR if any is, else BUILD, else ACTIVE, else None (S1)."""
-        if self.error:
-            return Status.ERROR
-        if self.build:
-            return Status.BUILD
-        return Status.ACTIVE if self.active else None
-
-    @property
-    def details(self) -> str | None:
-        """How many of the parts have the status of the whole."""
-        told = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
-        status = self.status
-        return None if status is None else f"{told[status]} of {self.size} data sources: {status.shown}"
-
-    def __add__(self, other: StatusCounts) -> StatusCounts:
-        return StatusCounts(
-            self.size + other.size, self.active + other.active, self.build + other.build, self.error + other.error
-        )
-
-    def __neg__(self) -> StatusCounts:
-        return StatusCounts(-self.size, -self.active, -self.build, -self.error)
-
-
-def counted(status: Status | None) -> StatusCounts:
-    """Return the counts of one data source."""
-    return StatusCounts(
-        1,
-        active=int(status is Status.ACTIVE),
-        build=int(status is Status.BUILD),
-        error=int(status is Status.ERROR),
-    )
-
 
 _LENGTH = 40
 
@@ -121,6 +45,17 @@ class ChangeInfo:
     origin: str
     request: str
     time: int
+
+
+def microseconds(clock: Clock) -> int:
+    """Return the time of a clock in microseconds since 1970, UTC."""
+    now = clock.now()
+    return int(now.timestamp()) * 1_000_000 + now.microsecond
+
+
+def change_now(clock: Clock, actor: str, origin: str) -> ChangeInfo:
+    """Return the information on a change that is made now."""
+    return ChangeInfo(actor, origin, new_run_id(), microseconds(clock))
 
 
 @dataclass(frozen=True)

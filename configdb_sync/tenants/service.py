@@ -20,11 +20,12 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.app import TenantsApplication, refused, usage
-from configdb_sync.tenants.context import ApiLimits, Context, NoPull, Pages, Pull, StatusCalls
+from configdb_sync.tenants.context import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
+from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.registry import Registry, open_registry
-from configdb_sync.tenants.selfcheck import probe
+from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.access import Access, buckets
 from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
 
@@ -43,13 +44,13 @@ class Site(Protocol):
 
     def endpoint(
         self, context: Context, access: Access, *, public: bool, workers: int
-    ) -> tuple[StatusCalls | None, Pages | None]:
+    ) -> tuple[StatusCalls | None, PageHandler | None]:
         """Return an endpoint's status calls and pages, None if it has none; ``workers``: processes that have them."""
 
 
 @dataclass(frozen=True)
 class TenantsService:
-    """All that a server process needs to be told. ``connect`` gives a client of ConfigDB, ``pull`` the status
+    """All that a server process needs to be told. ``connect`` gives a client of ConfigDB, ``drivers`` the status
     drivers and ``policy`` the rules, in each process. ``rate``, ``admin_rate``: requests a second of one client at
     each endpoint, 0 for no limit; ``metrics_tenants``: how many tenants have metrics of their own."""
 
@@ -61,7 +62,7 @@ class TenantsService:
     listed: int = 100
     unguarded: bool = False
     connect: Callable[[], AbstractContextManager[ConfigDBClient]] | None = None
-    pull: Callable[[Registry, Connected], Pull] = lambda _registry, _client: NoPull()
+    drivers: Callable[[Registry, Connected], Chain | None] = lambda _registry, _client: None
     usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
@@ -108,13 +109,14 @@ def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbe
         registry = Registry(
             open_registry(service.database_url, connections=service.transport.threads + 1), listed=service.listed
         )
-        context = Context(registry, service.limits)
+        context, drivers = Context(registry, service.limits), None
         if service.connect is not None:
             client = Connected(service.connect)
-            following = OutboxWorker(registry, client, SystemClock())
-            context = Context(registry, service.limits, following, service.pull(registry, client), client)
-        pull = context.pull
-        context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: pull.failures))
+            drivers = service.drivers(registry, client)
+            worker = OutboxWorker(registry, client, SystemClock())
+            context = Context(registry, service.limits, worker, drivers, client)
+        failures = {} if drivers is None else drivers.failures
+        context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: failures))
         site = None if service.site is None else service.site(registry)
         policy = service.policy()
         admin = _endpoint(service, context, policy, site)

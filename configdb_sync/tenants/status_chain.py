@@ -1,14 +1,13 @@
-"""The chain of status drivers (S6, S7): asked on GET, not too often, within a deadline; what differs is stored."""
+"""The chain of status drivers (S6, S7): asked on GET, not too often, within a deadline; differences are stored."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -16,28 +15,27 @@ from sqlalchemy import Connection
 from configdb_sync.clock import Clock
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.tenants import ownership, queries
-from configdb_sync.tenants.outbox_worker import change_now
+from configdb_sync.tenants import queries
+from configdb_sync.tenants.ownership import Report
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, cut
+from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, change_now, microseconds
+from configdb_sync.tenants.status import cut
 from configdb_sync.tenants.status_drivers import GuardedDriver, StatusContext, StatusDriver
 from configdb_sync.web.refusals import RefusalError
 
 log = logging.getLogger(__name__)
 
 MOST = 500
-"""Data sources that one GET of an environment or tenant asks for; the rest is told by who pushes."""
+"""Data sources that one GET of an environment or tenant asks for; the others are reported by runs."""
 BREAK = 30.0
-"""Seconds for which a driver that failed or hung isn't asked."""
+"""Seconds for which a driver isn't asked after it failed or hung."""
 _REMEMBERED = 100_000
 
 
 class Chain:
-    """Asks the drivers in order. Safe for several threads. ``max_age``: seconds in which the same isn't asked again."""
-
-    asks = True
+    """Asks the drivers in order. Thread-safe. ``max_age``: seconds for which an answer is used again."""
 
     def __init__(self, registry: Registry, drivers: Mapping[str, StatusDriver], clock: Clock, max_age: float) -> None:
         self._registry = registry
@@ -51,12 +49,12 @@ class Chain:
         self.failures: Counter[str] = Counter()
 
     def refresh(self, place: ResourcePath) -> bool:
-        """Bring the stored status of a place up to date; return False if ConfigDB couldn't be asked.
+        """Update the stored status of a path; return False if ConfigDB was unavailable.
 
-        Nothing is raised: what fails is logged and counted, and the stored status holds (S7).
+        Nothing is raised: failures are logged and counted, and the stored status stays valid (S7).
         """
         now = self._clock.monotonic()
-        # Without the lock, which every request would wait for: one read of a dictionary is whole in itself.
+        # Without the lock, which every request would wait for: reading a dictionary is atomic.
         known = self._asked.get(place)
         if known is not None and now - known[0] < self._max_age:
             return known[1]
@@ -66,13 +64,13 @@ class Chain:
                 return known[1]
             if len(self._asked) >= _REMEMBERED:
                 self._asked.clear()
-            # Noted before, so that of many GETs at once one asks.
+            # Set before asking, so that only one of many concurrent GETs asks.
             self._asked[place] = (now, True if known is None else known[1])
         fresh, since = True, 0.0
         try:
             fresh, since = self._in_turn(place)
         except RefusalError:
-            pass  # it is gone; the GET itself says so
+            pass  # it no longer exists; the GET itself reports that
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)
             with self._lock:
@@ -82,11 +80,11 @@ class Chain:
         return fresh
 
     def _in_turn(self, place: ResourcePath) -> tuple[bool, float]:
-        """Ask unless another process has of late; return whether all could be asked, and how many seconds ago."""
+        """Ask unless another process did recently; return whether all was available, and how many seconds ago."""
         if not self._max_age:
             return self._refresh(place), 0.0
         if place.environment is None:
-            self._registry.tenant(place.tenant)  # what isn't there takes no turn
+            self._registry.tenant(place.tenant)  # a path that doesn't exist takes no turn
         else:
             self._registry.locate(place)
         turn = self._turns.take(place, self._max_age)
@@ -114,36 +112,26 @@ class Chain:
         _, found = self._registry.locate(place)
         return not isinstance(found, Located) or (self._whole(place, found.holding, "environment") and fresh)
 
-    def _sources(self, place: ResourcePath, sources: Any) -> bool:
-        changed: dict[int, dict[str, tuple[Resource, StatusContext]]] = {}
-        before = [
-            StatusContext(
-                ResourcePath(place.tenant, source.environment, source.name),
-                source.status,
-                source.details,
-                source.definition,
-                source.run,
-            )
-            for source in sources
-        ]
-        told, fresh = self._ask(before, "data_source")
-        for source, after in zip(sources, told, strict=True):
+    def _sources(self, place: ResourcePath, sources: Sequence[Resource]) -> bool:
+        before = []
+        for source in sources:
+            path = ResourcePath(place.tenant, source.environment, source.name)
+            before.append(StatusContext(path, source.status, source.details, source.definition, source.run))
+        answers, fresh = self._ask(before, "data_source")
+        changed: dict[int, dict[str, Report]] = defaultdict(dict)
+        # Only over what was read: what a run reported meanwhile is newer.
+        read: dict[int, dict[str, int]] = defaultdict(dict)
+        for source, after in zip(sources, answers, strict=True):
             if (after.status, cut(after.details)) != (source.status, source.details):
-                changed.setdefault(source.environment, {})[source.name] = (source, after)
-        for environment, found in changed.items():
-            self._store(environment, found)
+                changed[source.environment][source.name] = (after.status, after.details)
+                read[source.environment][source.name] = source.version
+        for environment, reports in changed.items():
+            change = change_now(self._clock, "status drivers", "service")
+            self._registry.tell(change, environment, reports, only=read[environment])
         return fresh
 
-    def _store(self, environment: int, told: dict[str, tuple[Resource, StatusContext]]) -> None:
-        change = change_now(self._clock, "status drivers", "service")
-
-        found = {name: (after.status, after.details) for name, (_, after) in told.items()}
-        # Only over what was read: a push meanwhile knows better.
-        read = {name: source.version for name, (source, _) in told.items()}
-        self._registry.write(change, lambda work: ownership.set_status(work, environment, found, only=read))
-
     def _whole(self, place: ResourcePath, state: StatusRow, kind: str) -> bool:
-        """Ask of a tenant or an environment itself, beyond what follows from its data sources."""
+        """Ask for a tenant or an environment itself, beyond what follows from its data sources."""
         before = StatusContext(place, state.status, state.details)
         (after,), fresh = self._ask([before], kind)
         if (after.status, cut(after.details)) != (state.status, state.details):
@@ -161,7 +149,7 @@ class Chain:
         return fresh
 
     def _ask(self, contexts: Sequence[StatusContext], kind: str) -> tuple[Sequence[StatusContext], bool]:
-        """Return the chain's last words, and whether ConfigDB could be asked."""
+        """Return the result of the chain, and whether ConfigDB was available."""
         fresh = True
         for name, driver in self._drivers.items():
             if not contexts:
@@ -169,31 +157,32 @@ class Chain:
             if self._clock.monotonic() < self._open.get(name, 0.0):
                 fresh = fresh and driver.local
                 continue
-            told, fault = driver.ask(kind, contexts)
+            answers, fault = driver.ask(kind, contexts)
             if fault is not None:
-                failed = contexts[min(len(told), len(contexts) - 1)].place
+                failed = contexts[min(len(answers), len(contexts) - 1)].place
                 with self._lock:
                     self.failures[name] += 1
                 self._open[name] = self._clock.monotonic() + BREAK
                 fresh = fresh and driver.local
                 where = f"tenant {failed.tenant!r} {failed.path}".rstrip()
                 log.warning("status driver %s failed for %s, isn't asked for %.0f s: %s", name, where, BREAK, fault)
-            contexts = [*told, *contexts[len(told) :]]
+            contexts = [*answers, *contexts[len(answers) :]]
         return contexts, fresh
 
 
-TURNS = schema.STATUS_TURNS
+_TURNS = schema.STATUS_TURNS
 _SECOND = 1_000_000
 _AHEAD = 60 * _SECOND
-"""A time further ahead than clocks of masters differ was noted before a clock was put back."""
+"""A time further ahead than clocks of masters differ was stored before a clock was set back."""
 _KEPT = 3600.0
 
 
 @dataclass(frozen=True)
 class PollTurn:
-    """``mine``: to be asked by this process, now; else ``since``: seconds for which the answer has been there.
+    """A turn to ask the drivers.
 
-    ``fresh``: whether whoever asked last could ask all.
+    ``mine``: this process is to ask now; else the answer is ``since`` seconds old. ``fresh``: whether all sources were
+    available at the last question.
     """
 
     mine: bool
@@ -203,25 +192,29 @@ class PollTurn:
 
 @dataclass
 class PollThrottle:
-    """Gives turns. Safe for several threads."""
+    """Lets one of all processes on a registry ask for a path, at most once in some seconds (S6). Thread-safe.
+
+    The table has a row for each path that was asked for recently. Each process has its own memory in front of it
+    (``Chain``), so that the registry, too, is asked once in these seconds.
+    """
 
     database: Database
     clock: Clock
     _pruned: float = field(default=0.0, repr=False)
 
     def take(self, place: ResourcePath, max_age: float) -> PollTurn:
-        """Return whose turn it is for a place; if it is this process's, it is noted as having asked."""
-        now, key = self._now(), _key(place)
-        old = sa.or_(TURNS.c.asked <= now - int(max_age * _SECOND), TURNS.c.asked > now + _AHEAD)
-        statement = self.database.insert(TURNS).values(place=key, asked=now)
+        """Return whose turn it is for a path; if it is this process's, record that it asks."""
+        now, key = microseconds(self.clock), _key(place)
+        old = sa.or_(_TURNS.c.asked <= now - int(max_age * _SECOND), _TURNS.c.asked > now + _AHEAD)
+        statement = self.database.insert(_TURNS).values(place=key, asked=now)
         statement = statement.on_conflict_do_update(index_elements=["place"], set_={"asked": now}, where=old)
         self._prune(max(max_age, _KEPT))
 
         def work(connection: Connection) -> PollTurn:
-            given = connection.execute(statement.returning(TURNS.c.fresh)).first()
+            given = connection.execute(statement.returning(_TURNS.c.fresh)).first()
             if given is not None:
                 return PollTurn(mine=True, fresh=bool(given.fresh))
-            row = connection.execute(sa.select(TURNS).where(TURNS.c.place == key)).first()
+            row = connection.execute(sa.select(_TURNS).where(_TURNS.c.place == key)).first()
             if row is None:
                 return PollTurn(mine=True, fresh=True)
             return PollTurn(mine=False, fresh=bool(row.fresh), since=max(0.0, (now - row.asked) / _SECOND))
@@ -229,20 +222,16 @@ class PollThrottle:
         return self.database.write(work)
 
     def tell(self, place: ResourcePath, *, fresh: bool) -> None:
-        """Note whether all could be asked."""
-        statement = sa.update(TURNS).where(TURNS.c.place == _key(place)).values(fresh=fresh)
+        """Record whether all sources were available."""
+        statement = sa.update(_TURNS).where(_TURNS.c.place == _key(place)).values(fresh=fresh)
         self.database.write(lambda connection: connection.execute(statement))
 
     def _prune(self, kept: float) -> None:
         if self.clock.monotonic() - self._pruned < _KEPT:
             return
         self._pruned = self.clock.monotonic()
-        statement = sa.delete(TURNS).where(TURNS.c.asked < self._now() - int(kept * _SECOND))
+        statement = sa.delete(_TURNS).where(_TURNS.c.asked < microseconds(self.clock) - int(kept * _SECOND))
         self.database.write(lambda connection: connection.execute(statement))
-
-    def _now(self) -> int:
-        now = self.clock.now()
-        return int(now.timestamp()) * _SECOND + now.microsecond
 
 
 def _key(place: ResourcePath) -> str:

@@ -1,4 +1,7 @@
-"""Status drivers (S6): classes found by entry point, asked in order, each told what the one before it left."""
+"""Status drivers (S6): classes found by entry point, asked in order, each with the result of the one before it.
+
+A driver is guarded: whatever it does, the service continues (R6).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import SourceState, source_states
 from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.rows import Status
+from configdb_sync.tenants.status import Status
 
 GROUP = "configdb_sync.status_drivers"
 DEFAULT = ("sync", "configdb")
@@ -34,7 +37,7 @@ _MOST = 1000
 class StatusContext:
     """The state of one tenant, environment or data source, as stored and as changed by the drivers so far.
 
-    ``definition``: a data source's id in ConfigDB; ``run``: the run that said it is at work on it.
+    ``definition``: a data source's ID in ConfigDB; ``run``: the run that is processing it.
     """
 
     place: ResourcePath
@@ -50,7 +53,7 @@ class StatusContext:
 
 @dataclass(frozen=True)
 class DriverServices:
-    """What a driver is made with."""
+    """What a driver is created with."""
 
     database: Database
     client: Callable[[], ConfigDBClient]
@@ -58,12 +61,12 @@ class DriverServices:
 
 
 class StatusDriver:
-    """Tells how things do; each method returns the context it is given, or ``told`` of it.
+    """Reports status; each method returns the context that it is given, or the result of its ``told``.
 
-    A class of one's own need not be derived from this one; it needs the three methods. Each question is asked in a
-    thread of its own that is waited for ``deadline`` seconds. What takes longer, what is raised, an exit and anything
-    else that is returned counts as not having been asked. ``local = False`` says that others are asked over a network:
-    after a failure the answer to a ``GET`` then says that it may be old.
+    Your own class needs the three methods; it needn't be derived from this one. Each question is asked in a thread of
+    its own, which has ``deadline`` seconds. A driver that takes longer, raises, exits or returns anything else counts
+    as not asked. ``local = False`` means that the driver asks over a network: after a failure the answer to a ``GET``
+    then says that it may be outdated.
     """
 
     local = True
@@ -73,37 +76,37 @@ class StatusDriver:
         self.surroundings = surroundings
 
     def begin(self) -> None:
-        """Take note that a new question begins, in this thread; it may have several data sources."""
+        """Prepare for a new question, in this thread; it may cover several data sources."""
 
     def get_tenant_status(self, context: StatusContext) -> StatusContext:
-        """Return how a tenant does."""
+        """Return the status of a tenant."""
         return context
 
     def get_environment_status(self, context: StatusContext) -> StatusContext:
-        """Return how what a tenant has in an environment does."""
+        """Return the status of what a tenant has in an environment."""
         return context
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
-        """Return how a data source does."""
+        """Return the status of a data source."""
         return context
 
 
 class SyncDriver(StatusDriver):
-    """What the runs recorded: at work, in step, failed; and that a run died (S8)."""
+    """What the runs recorded: in progress, in step, failed; and that a run died (S8)."""
 
     def __init__(self, surroundings: DriverServices) -> None:
         super().__init__(surroundings)
         alive = Alive(socket.gethostname(), process_exists)
         self._past = PastRuns(surroundings.database, surroundings.clock, alive)
-        # Of this thread's question alone: an older answer would take back what a run has told since.
+        # For this thread's question only: an older answer would revert what a run has reported since.
         self._asked = threading.local()
 
     def begin(self) -> None:
-        """Forget the last question's answers."""
+        """Discard the last question's answers."""
         self._asked.states = {}
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
-        """Return what the runs recorded of a data source; nothing recorded changes nothing."""
+        """Return what the runs recorded about a data source; without a record the context stays."""
         environment, name = context.place.environment, context.place.data_source
         assert environment is not None
         kept: dict[int, Mapping[str, SourceState]] = getattr(self._asked, "states", {})
@@ -117,7 +120,7 @@ class SyncDriver(StatusDriver):
         return source_states(self.surroundings.database, self._past, environment)
 
     def _unfinished(self, context: StatusContext) -> StatusContext:
-        """Tell of a data source in BUILD of which no run left a word whether its run is still at work."""
+        """Return the status of a data source in BUILD without a record: ERROR unless its run is still in progress."""
         assert context.place.environment is not None
         working = self._past.at_work(context.place.environment)
         if working is not None:
@@ -126,7 +129,7 @@ class SyncDriver(StatusDriver):
 
 
 class ConfigDBDriver(StatusDriver):
-    """Whether ConfigDB can be asked and has the definition."""
+    """Whether ConfigDB is available and has the definition."""
 
     local = False
 
@@ -135,20 +138,20 @@ class ConfigDBDriver(StatusDriver):
         self._kept: dict[int, tuple[float, frozenset[int]]] = {}
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
-        """Return ERROR if the definition is gone. Raises ``ConfigDBError`` if ConfigDB can't be asked."""
+        """Return ERROR if the definition is gone. Raises ``ConfigDBError`` if ConfigDB is unavailable."""
         environment = context.place.environment
         assert environment is not None
         if context.definition is None:
             return context
         kept = self._kept.get(environment)
-        # Only that it is there is believed of an older answer: it may have been made since.
+        # An older answer only proves that a definition exists: a missing one may have been created since.
         if kept is not None and self.surroundings.clock.monotonic() - kept[0] < _KEPT and context.definition in kept[1]:
             return context
-        process_exists = self._definitions(environment)
+        present = self._definitions(environment)
         if len(self._kept) > _MOST:
             self._kept.clear()
-        self._kept[environment] = (self.surroundings.clock.monotonic(), process_exists)
-        if context.definition in process_exists:
+        self._kept[environment] = (self.surroundings.clock.monotonic(), present)
+        if context.definition in present:
             return context
         return context.told(Status.ERROR, f"resource definition {context.definition} is gone from ConfigDB")
 
@@ -166,9 +169,11 @@ class ConfigDBDriver(StatusDriver):
 
 
 def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, StatusDriver]:
-    """Return the drivers of these names, in order. Raises ``SettingsError`` for one that isn't installed, fails, takes
-    long or lacks a method (R6)."""
-    # The product's own are known where it isn't installed by pip too, as in the Fuel plugin.
+    """Return the drivers of these names, in order.
+
+    Raises ``SettingsError`` for one that isn't installed, fails, takes too long or lacks a method (R6).
+    """
+    # The product's own are known even if it isn't installed by pip, as in the Fuel plugin.
     installed: dict[str, Callable[[], Callable[[DriverServices], StatusDriver]]] = {
         "sync": lambda: SyncDriver,
         "configdb": lambda: ConfigDBDriver,
@@ -178,8 +183,7 @@ def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, Status
     for name in names:
         if name not in installed:
             raise SettingsError(
-                f"there is no status driver {name!r}",
-                way_out=f"installed are: {', '.join(sorted(installed))}",
+                f"there is no status driver {name!r}", way_out=f"installed are: {', '.join(sorted(installed))}"
             )
         try:
             drivers[name] = _made(installed[name], surroundings)
@@ -195,7 +199,7 @@ class _UnusableError(Exception):
 def _made(
     load_class: Callable[[], Callable[[DriverServices], StatusDriver]], surroundings: DriverServices
 ) -> StatusDriver:
-    """Return a driver, made in a thread of its own: its code is others'. Raises ``_UnusableError``."""
+    """Create a driver in a thread of its own: its code is foreign. Raises ``_UnusableError``."""
     made: list[StatusDriver] = []
     faults: list[BaseException] = []
 
@@ -229,17 +233,17 @@ def _check(driver: StatusDriver) -> None:
 
 
 AT_ONCE = 4
-"""Questions to one driver at the same time; those that it never answered count."""
+"""Questions to one driver at the same time, including those that it never answered."""
 LONGEST_ANSWER = 65_536
 
 
 class DriverFault(Exception):  # noqa: N818  # what a driver did, not what went wrong here
-    """A driver failed. Its text says how, in words without the driver's own."""
+    """A driver failed. The text says how and contains none of the driver's own."""
 
 
 @dataclass
 class _Question:
-    """What a driver is asked in a thread of its own, and what it has said in time."""
+    """A question to a driver in a thread of its own, and what it answered in time."""
 
     driver: StatusDriver
     method: str
@@ -252,9 +256,9 @@ class _Question:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Ask for one context after the other, until all are told, one fails or nobody waits any more."""
+        """Ask for one context after the other, until all are answered, one fails or the time is over."""
         try:
-            # A driver that was written by the documents' words alone has no such method.
+            # A driver may have only the methods that the documentation requires.
             begin = getattr(self.driver, "begin", None)
             if begin is not None:
                 begin()
@@ -266,7 +270,7 @@ class _Question:
                         return
                     self.found.append(after)
             self.fault = None
-        except BaseException as error:  # an exit is a failure of the driver's too
+        except BaseException as error:  # an exit is a failure, too
             self.fault = type(error).__name__
             with contextlib.suppress(Exception):
                 self.fault = str(error) if isinstance(error, (ConfigDBError, DriverFault)) else self.fault
@@ -274,7 +278,7 @@ class _Question:
             self.ended.set()
 
     def result(self, seconds: float) -> tuple[list[StatusContext], str | None]:
-        """Return what was told within a time, and why it isn't all."""
+        """Return the answers within a time, and why some are missing."""
         in_time = self.ended.wait(seconds)
         with self.lock:
             self.over = True
@@ -282,7 +286,7 @@ class _Question:
 
 
 class GuardedDriver:
-    """Asks a driver in threads that the service doesn't wait for longer than ``deadline`` seconds."""
+    """Asks a driver in threads; the service waits at most ``deadline`` seconds for one."""
 
     def __init__(self, driver: StatusDriver) -> None:
         self._driver = driver
@@ -293,9 +297,9 @@ class GuardedDriver:
         self.deadline = float(getattr(driver, "deadline", StatusDriver.deadline))
 
     def ask(self, kind: str, contexts: Sequence[StatusContext]) -> tuple[list[StatusContext], str | None]:
-        """Return what the driver tells of resources of a kind, and why it failed, None if it didn't.
+        """Return the driver's answers for resources of a kind, and why it failed, None if it didn't.
 
-        After a failure there are fewer answers than contexts: those in front.
+        After a failure there are fewer answers than contexts: those of the first ones.
         """
         with self._lock:
             seconds = 0.0 if self._stuck >= AT_ONCE else self.deadline
@@ -308,12 +312,12 @@ class GuardedDriver:
         except RuntimeError:
             self._slots.release()
             return [], "no thread could be started"
-        told, fault = question.result(self.deadline)
+        answers, fault = question.result(self.deadline)
         with self._lock:
             if not question.ended.is_set():
                 question.late = True
                 self._stuck += 1
-        return told, fault
+        return answers, fault
 
     def _run(self, question: _Question) -> None:
         try:
@@ -325,8 +329,7 @@ class GuardedDriver:
 
 
 def checked(before: StatusContext, after: object) -> StatusContext:
-    """Return what a driver gave back for a context. Raises ``DriverFault`` if it isn't the same one with another status
-    or other details."""
+    """Return a driver's answer for a context. Raises ``DriverFault`` unless only status and details differ."""
     if not isinstance(after, StatusContext):
         raise DriverFault(f"it returned {type(after).__name__}, not a StatusContext")
     if not (after.status is None or isinstance(after.status, Status)):

@@ -1,4 +1,4 @@
-"""The registry as a run uses it: its tenant is there, its data sources are registered, their status is told (S8)."""
+"""The registry as a run uses it: it creates the home tenant, registers data sources and reports their status (S8)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from configdb_sync.store import schema
 from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.store.states import source_states
 from configdb_sync.tenants import ownership, paths
-from configdb_sync.tenants.outbox_worker import change_now
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Status, Work, find_tenant
+from configdb_sync.tenants.rows import Work, change_now, find_tenant
+from configdb_sync.tenants.status import Status
 from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
 
 _KEPT = 1.0
-"""Seconds for which a run believes what it read of owners: its many documents ask once."""
+"""Seconds for which a run uses the owners that it read: its many documents need one query."""
 
 
 @dataclass
 class TaskOwners:
-    """``Owners`` over the registry, for one run. ``author``: who runs it. Safe for several threads."""
+    """``Owners`` over the registry, for one run. ``author``: who runs it. Thread-safe."""
 
     registry: Registry
     clock: Clock
@@ -40,7 +40,7 @@ class TaskOwners:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def home(self, environment: int, recorded: str | None, setting: str) -> str:
-        """Return the registry's home; else the recorded one unless it was purged; else the setting."""
+        """Return the home in the registry; else the recorded one unless it was purged; else the setting."""
         found = self.registry.home(environment)
         if found is not None:
             return found.id
@@ -60,7 +60,7 @@ class TaskOwners:
         return self.registry.read(work)
 
     def check(self, environment: int, data_source: str, home: str) -> None:
-        """Raise ``ProductError`` if its tenant is marked for deletion, or its name can't be a tenant's."""
+        """Raise ``ProductError`` if the owner is marked for deletion, or the name is impossible."""
         paths.data_source(data_source)
         now = self.clock.monotonic()
         with self._lock:
@@ -91,7 +91,7 @@ class TaskOwners:
         )
 
     def made(self, environment: int, home: str, definitions: Mapping[str, int]) -> None:
-        """Make the home tenant if it isn't there, and register the data sources that nobody owns yet."""
+        """Create the home tenant if necessary, and register the data sources that nobody owns yet."""
         taken: dict[str, int | None] = {}
         for name, number in definitions.items():
             try:
@@ -109,12 +109,12 @@ class TaskOwners:
         self.registry.write(change_now(self.clock, self.author, "run"), work)
 
     def begins(self, environment: int, run: str) -> None:
-        """Report BUILD for all that the environment has; what fails here doesn't stop the run."""
+        """Report BUILD for all data sources of the environment; a failure here doesn't stop the run."""
         self._run = run
         self._tell(environment, run)
 
     def ended(self, environment: int) -> None:
-        """Report ACTIVE or ERROR as the run recorded it; what no run has a record of stays without a word."""
+        """Report ACTIVE or ERROR as the run recorded it; a data source without a record has no status."""
         self._run = None
         self._tell(environment, None)
 

@@ -120,7 +120,7 @@ def test_names_are_ids_or_fqdns(product: Product, bus: Bus, monkeypatch: pytest.
     named = remove(product, monkeypatch, None, "--node", "3")
     assert (named.code, named.out.splitlines()[0]) == (
         3,
-        "node 3: failed: is of environment 7 (nothing of it was touched)",
+        "node 3: failed: belongs to environment 7 (nothing was changed on it)",
     )
 
 

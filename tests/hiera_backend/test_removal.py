@@ -92,7 +92,7 @@ def test_other_environments_are_left_alone(node: FuelNode, product: Product) -> 
     named = product(*wrong, "--node", "1")
     assert (named.code, named.out.splitlines()[0]) == (
         3,
-        "node 1: failed: is of environment 5 (nothing of it was touched)",
+        "node 1: failed: belongs to environment 5 (nothing was changed on it)",
     )
     assert contents(node.root) == there
 

@@ -77,7 +77,7 @@ WRONG = {
     "silent": "doesn't answer: no reply within 10 s",
     "mute": "doesn't answer: no reply within 10 s",
     "delay:30": "doesn't answer: no reply within 10 s",
-    "wrong-hash": "doesn't answer: no reply that counts within 10 s",
+    "wrong-hash": "doesn't answer: no valid reply within 10 s",
     "wrong-request": "doesn't answer: no reply within 10 s",
     "foreign:2": "doesn't answer: no reply within 10 s",
     "foreign:99": "doesn't answer: no reply within 10 s",
@@ -88,7 +88,7 @@ WRONG = {
     "exit:124": "its settings files can't be read: its command took too long and was ended",
     "binary": "its settings files can't be read: what it printed is not base64",
     "oversize:3000000": "its settings files can't be read: what it printed is not compressed as it should be",
-    "oversize:20000000": "doesn't answer: no reply that counts within 10 s; in its name came a message of 20",
+    "oversize:20000000": "doesn't answer: no valid reply within 10 s; in its name came a message of 20",
 }
 
 
@@ -129,8 +129,8 @@ def test_a_silent_node_is_not_discovered_and_a_mute_one_is(lab: Laboratory) -> N
         ("mute", "the node doesn't answer: no reply within 2 s"),
         ("code:5", "simulated failure 5"),
         ("exit:42", "its command could not be started"),
-        ("binary", "the node gives no answer of ours"),
-        ("oversize:3000000", "the node gives no answer of ours"),
+        ("binary", "the node's answer can't be understood"),
+        ("oversize:3000000", "the node's answer can't be understood"),
     ],
 )
 def test_a_write_that_goes_wrong_leaves_the_file(lab: Laboratory, fault: str, text: str) -> None:

@@ -15,7 +15,7 @@ from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
-from tests.status_page.filling import fill
+from tests.status_page.filled_environment import fill
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving
 

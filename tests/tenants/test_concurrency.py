@@ -14,7 +14,8 @@ from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.representations import TenantBody
-from configdb_sync.tenants.rows import ChangeInfo, Status, StatusCounts
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import RefusalError
 from configdb_sync.web.requests import EntityTags, Preconditions
 

@@ -13,7 +13,8 @@ import pytest
 
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry, open_registry
-from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
 from tests.peers import proxies
 from tests.tenants.support import ME, Api, public_port, serving

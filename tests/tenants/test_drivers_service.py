@@ -10,7 +10,8 @@ import pytest
 
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry, open_registry
-from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status
 from tests.tenants.support import Api, serving
 
 CODE = """

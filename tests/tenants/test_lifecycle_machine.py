@@ -21,7 +21,8 @@ from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.representations import TenantBody
-from configdb_sync.tenants.rows import ChangeInfo, Status, StatusCounts, Tenant, counted
+from configdb_sync.tenants.rows import ChangeInfo, Tenant
+from configdb_sync.tenants.status import Status, StatusCounts, counted
 from configdb_sync.web.refusals import RefusalError, refuse
 from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.tenants.selfcheck import probe
+from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.service import TenantsService, check
 from configdb_sync.web.access import OpenAccess
 from configdb_sync.web.service import Listen, Transport

@@ -12,10 +12,10 @@ import pytest
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.connect import connect
 from configdb_sync.names import component_name
-from configdb_sync.tenants.outbox_worker import change_now
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry, open_registry
-from configdb_sync.tenants.rows import ChangeInfo, Status
+from configdb_sync.tenants.rows import ChangeInfo, change_now
+from configdb_sync.tenants.status import Status
 from tests.support.processes import run
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving

@@ -1,0 +1,81 @@
+"""Small pieces of text that every rendering uses. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.folder_documents import OverrideMove
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
+from configdb_sync.sync.plan import NodePlan
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def some(names: Iterable[str]) -> str:
+    """Return names in a row, the first ten of them where they are more."""
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"
+
+
+def key_text(path: Sequence[str]) -> str:
+    """Return the name of a key: ``nova.debug``; steps that hold dots or odd characters are quoted."""
+    return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)
+
+
+def change_text(change: LeafChange) -> str:
+    """Return one change in one line: ``~ nova.debug: false -> true``."""
+    name = key_text(change.path)
+    if change.before is None:
+        return f"+ {name}: {change.after}"
+    if change.after is None:
+        return f"- {name}: {change.before}"
+    return f"~ {name}: {change.before} -> {change.after}"
+
+
+def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
+    """Return a line for each override in a folder's document: where it moves to, or why it stays; with the nodes."""
+    listed = list(nodes)
+    where: dict[str, list[str]] = defaultdict(list)
+    moved = {(move.folder, move.stem, move.place) for node in listed for move in node.moves}
+    for node in listed:
+        for move in node.moves:
+            where[_move_text(move)].append(node.node)
+        for held in node.held:
+            # What one node can't place may be another's.
+            if (held.folder, held.stem, held.place) not in moved:
+                text = f"{key_text([held.folder, held.stem])} at {held.place} stays, and reaches no node: {held.why}"
+                where[text].append(node.node)
+    return [f"{text} (nodes {some(names)})" for text, names in where.items()]
+
+
+def _move_text(move: OverrideMove) -> str:
+    at = f" at {move.destination}" if move.target != move.source else ""
+    text = f"{key_text([move.folder, move.stem])} at {move.place} -> {move.data_source}{at}"
+    if move.left_out:
+        text += f"; it leaves out {', '.join(map(repr, move.left_out))}, which the file then has again"
+    return f"{text}: {', '.join(map(repr, move.content))}"
+
+
+def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
+    """Return a line for each override without effect, with the nodes on which it has none."""
+    where: dict[IneffectiveOverride, list[str]] = defaultdict(list)
+    for node in nodes:
+        for override in node.ineffective:
+            where[override].append(node.node)
+    return [
+        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"
+        f" (nodes {some(names)})"
+        for override, names in where.items()
+    ]
+
+
+def _why(why: IneffectiveReason) -> str:
+    return {
+        IneffectiveReason.HIDDEN: "a deeper level has the key too and hides it",
+        IneffectiveReason.EQUAL: "it equals the value that it covers",
+    }[why]
