@@ -20,7 +20,7 @@ SYSTEM_FOLDER = Path("/var/lib/configdb-sync")
 
 
 @dataclass(frozen=True)
-class State:
+class StateFolder:
     """A state folder that exists, belongs to this user and has mode 0700."""
 
     folder: Path
@@ -96,7 +96,7 @@ def locate(flag: str | None, environ: Mapping[str, str], *, root: bool) -> Path:
     raise StateError("no state folder: HOME is not set", way_out="name one with --state DIR")
 
 
-def open_state(path: Path) -> State:
+def open_state(path: Path) -> StateFolder:
     """Create the folder if it isn't there and return it.
 
     Raises ``StateError`` if it can't be made, is someone else's, others may look into it, or another user could put
@@ -121,7 +121,7 @@ def open_state(path: Path) -> State:
             f"the state folder {path} is open to others (mode {stat.S_IMODE(found.st_mode):04o}); it holds passwords",
             way_out=f"chmod 0700 {path}",
         )
-    return State(path)
+    return StateFolder(path)
 
 
 def _check_way(path: Path) -> None:

@@ -42,10 +42,10 @@ class _Plain(tarfile.TarInfo):
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
-def part_of(path: Path) -> Part:
+def part_of(path: Path) -> BackupFile:
     """Return size and digest of a file."""
     with path.open("rb") as file:
-        return Part(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        return BackupFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
@@ -125,7 +125,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
         yield member.name, content
 
 
-def _lay(target: Path, content: IO[bytes], part: Part) -> None:
+def _lay(target: Path, content: IO[bytes], part: BackupFile) -> None:
     digest, left = hashlib.sha256(), part.size
     with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         while chunk := content.read(_CHUNK):
@@ -152,7 +152,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Part:
+class BackupFile:
     """One file of a backup: its size in bytes and its sha256 in hexadecimal."""
 
     size: int
@@ -166,7 +166,7 @@ class Manifest:
 
     version: str
     created: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, BackupFile]
     elsewhere: Mapping[str, str]
 
 
@@ -203,7 +203,7 @@ def decode(content: bytes) -> Manifest:
     return Manifest(str(version), str(created), {name: _part(name, part) for name, part in parts.items()}, elsewhere)
 
 
-def _part(name: str, found: Any) -> Part:
+def _part(name: str, found: Any) -> BackupFile:
     if name not in PARTS:
         raise StateError(
             f"the backup has a part {name[:60]!r} that this version doesn't know",
@@ -212,4 +212,4 @@ def _part(name: str, found: Any) -> Part:
     size, digest = (found.get("size"), found.get("sha256")) if isinstance(found, dict) else (None, None)
     if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise StateError(f"the backup's manifest isn't as it must be: {name}")
-    return Part(size, digest)
+    return BackupFile(size, digest)

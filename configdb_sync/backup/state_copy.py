@@ -18,10 +18,10 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb_server.schema import SCHEMA as CONFIGDB_SCHEMA
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
-from configdb_sync.state import State
-from configdb_sync.store.connections import parsed, servers_of, with_key_file
+from configdb_sync.state import StateFolder
 from configdb_sync.store.conversion import convert
-from configdb_sync.store.keyring import KeysError
+from configdb_sync.store.engine import parsed, servers_of, with_key_file
+from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.store.lease import run_lock
 from configdb_sync.store.opening import STORE, open_store
 from configdb_sync.store.records import distrust
@@ -102,7 +102,7 @@ def _check(path: Path, name: str, places: Places) -> None:
         with closing(opened(url)) as database:
             if places.key_file is not None:
                 convert(database, schema)
-    except KeysError as error:
+    except EncryptionKeyError as error:
         raise StateError(f"in the backup {error.what}; nothing was changed", way_out=error.way_out) from None
     if name == DATABASE:
         open_registry(url, connections=1).close()
@@ -129,7 +129,7 @@ class Places:
     key_file: Path | None = None
 
 
-def places_of(state: State, database: str, configdb_database: str, key_file: Path | None = None) -> Places:
+def places_of(state: StateFolder, database: str, configdb_database: str, key_file: Path | None = None) -> Places:
     """Return where everything is, whether it is there or not. Raises ``StateError`` for a URL that is none."""
     databases: dict[str, Path] = {}
     elsewhere: dict[str, str] = {}

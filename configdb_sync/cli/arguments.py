@@ -14,9 +14,9 @@ import click
 from configdb_sync import masking
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import DocumentAddress, DocumentChange
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
@@ -97,7 +97,9 @@ def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
     return path(key)
 
 
-def place(session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str) -> Place:
+def place(
+    session: Session, client: ConfigDBClient, env: int, levels: tuple[str, ...], data_source: str
+) -> DocumentAddress:
     """Return the place that the options name. Raises as ``changes.find``, ``changes.parse_levels`` and
     ``Addresses.named``."""
     return changes.find(client, env, level_path(session, client, env, levels), data_source)
@@ -173,7 +175,7 @@ def _content(path: Path) -> str:
         raise SettingsError(f"{path} isn't UTF-8 text") from None
 
 
-def report(change: Change, verb: str) -> None:
+def report(change: DocumentChange, verb: str) -> None:
     """Print what a command changed, in one line without values."""
     place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
     leaves = [typed.shown_path(leaf) for leaf in change.leaves]
@@ -185,7 +187,7 @@ def report(change: Change, verb: str) -> None:
     click.echo(f"{place}: {verb}: {keys}{more}. The nodes get it at the next `configdb-sync sync`.")
 
 
-def warn_of_node(place: Place) -> None:
+def warn_of_node(place: DocumentAddress) -> None:
     """Say that values at a node's level don't stay (U18)."""
     if place.innermost:
         click.echo(

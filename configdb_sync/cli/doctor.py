@@ -11,19 +11,19 @@ import click
 
 from configdb_sync.cli.options import ALL, ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json
-from configdb_sync.configdb import clouds, urls
 from configdb_sync.configdb.connect import CATALOG
-from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.http import urls
+from configdb_sync.http.transport import TransferLimits
 from configdb_sync.masking import is_secret_name
 from configdb_sync.nailgun.connect import Trust, trust_in
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.settings import READERS
-from configdb_sync.store.connections import parsed
+from configdb_sync.store.engine import parsed
 from configdb_sync.store.opening import open_store
 
-_LIMITS = Limits(connect=5.0, read=20.0, total=30.0)
+_LIMITS = TransferLimits(connect=5.0, read=20.0, total=30.0)
 
 
 @dataclass(frozen=True)
@@ -158,17 +158,15 @@ def _keystone(session: Session) -> str | None:
         # On a master the plugin always names Keystone; nothing that is used asks it.
         return None
     # Late: keystoneauth takes longer to load than all the rest.
-    from configdb_sync.configdb import catalog
+    from configdb_sync.keystone.login import read_login
 
     settings = session.settings
     trust = Trust()
     if settings.nailgun is not None:
         trust = trust_in(settings.nailgun_ca).of_keystone(environ, settings.nailgun)
-    catalog.tokens_of(environ, default_ca=trust.file, any_name=trust.any_name, limits=_LIMITS).token()
-    cloud = clouds.read(environ)
-    return (
-        f"{urls.shown(cloud.auth['auth_url'])} gives a token{' (certificate not verified)' if cloud.insecure else ''}"
-    )
+    login = read_login(environ, default_ca=trust.file, any_name=trust.any_name, limits=_LIMITS)
+    login.token()
+    return f"{login.where} gives a token{' (certificate not verified)' if login.cloud.insecure else ''}"
 
 
 def _configdb(session: Session, environment: int | None) -> str:

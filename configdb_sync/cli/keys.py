@@ -14,8 +14,8 @@ from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.configdb_server import schema as configdb_opening
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.store import conversion, keyring, opening
-from configdb_sync.store.connections import key_file_of, parsed
 from configdb_sync.store.database import Database
+from configdb_sync.store.engine import key_file_of, parsed
 from configdb_sync.store.opening import TableSet
 
 _FILE = click.Path(dir_okay=False, path_type=Path)

@@ -9,10 +9,11 @@ import click
 
 from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.closed_files import read_closed
-from configdb_sync.configdb.model import Limits
+from configdb_sync.configdb.connect import CONFIGDB
 from configdb_sync.errors import SettingsError
+from configdb_sync.http.transport import TransferLimits
 
-_LIMITS = Limits(connect=5.0, read=30.0, total=60.0)
+_LIMITS = TransferLimits(connect=5.0, read=30.0, total=60.0)
 _LONGEST = 4096
 
 
@@ -62,15 +63,15 @@ def register(
     Log in as an administrator of the cloud: OS_*, clouds.yaml, or login in the settings file.
     """
     # Late: keystoneauth takes longer to load than all the rest.
-    from configdb_sync.configdb import catalog, registering
-    from configdb_sync.configdb.identity import Identity
+    from configdb_sync.keystone import registration
+    from configdb_sync.keystone.login import read_login
 
     if user is None and (password_file is not None or new_password):
         raise SettingsError("a password is given, and no user", way_out="give --user NAME")
-    login = catalog.login(session.environ, limits=_LIMITS)
-    wanted = registering.Wanted(
-        url,
-        tuple(dict.fromkeys(interfaces)) or registering.INTERFACES,
+    login = read_login(session.environ, limits=_LIMITS)
+    wanted = registration.Registration(
+        CONFIGDB.base_url(url),
+        tuple(dict.fromkeys(interfaces)) or registration.INTERFACES,
         region or login.cloud.region,
         service,
         user,
@@ -81,7 +82,7 @@ def register(
         domain,
     )
     changed = 0
-    for step in registering.register(Identity(login), wanted):
+    for step in registration.register(login, wanted):
         changed += step.done is not None
         click.echo(f"{step.what}: {step.done or 'there already'}")
     click.echo(f"{changed} changed." if changed else "Nothing was changed.")

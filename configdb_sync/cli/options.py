@@ -19,9 +19,10 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
-from configdb_sync.configdb.model import Limits, Writer
-from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import ProductError, SettingsError
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.transport import TransferLimits
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
@@ -29,8 +30,8 @@ from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.nodes.node_files import shown
 from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
 from configdb_sync.settings import Settings, SettingsLayer, read_settings
-from configdb_sync.state import State, locate, open_state
-from configdb_sync.store.connections import with_key_file
+from configdb_sync.state import StateFolder, locate, open_state
+from configdb_sync.store.engine import with_key_file
 from configdb_sync.store.keyring import Keyring
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.records import names_seen
@@ -49,7 +50,7 @@ STORED_ENVIRONMENT = click.IntRange(0, _HIGHEST)
 MASTER = Master()
 """Where a Fuel Master's files are: on this machine, if it is one."""
 _LOG = logging.getLogger(__name__)
-_HASTE = Limits(connect=3.0, read=5.0, total=10.0)
+_HASTE = TransferLimits(connect=3.0, read=5.0, total=10.0)
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "configdb": click.option(
@@ -165,7 +166,7 @@ class Session:
     run: str = field(default_factory=new_run_id)
 
     @functools.cached_property
-    def state(self) -> State:
+    def state(self) -> StateFolder:
         """The state folder, made if it isn't there."""
         return open_state(locate(self.settings.state, os.environ, root=os.geteuid() == 0))
 
@@ -242,19 +243,19 @@ class Session:
 
         ``policy``: how often to try, if not as often as a run does.
         """
-        writer = Writer(run=self.run, author=self.author, comment=comment)
+        writer = ChangeAuthor(run=self.run, author=self.author, comment=comment)
         with closing(self.versions) as versions, self._connected(writer, policy) as client:
             client.observe(recorder(versions, client.base, writer))
             yield client
 
-    def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:
+    def _connected(self, writer: ChangeAuthor, policy: RetryPolicy | None) -> ConfigDBClient:
         settings = self.settings
         embedded = settings.configdb == EMBEDDED
         return connect(
             settings.configdb,
             database_url=self.configdb_database if embedded else None,
             token_file=None if embedded else settings.file("configdb_token_file"),
-            writer=writer,
+            author=writer,
             workers=settings.parallel,
             ca_file=None if embedded else settings.authorities("configdb_ca"),
             insecure=settings.configdb_insecure,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from contextlib import closing
 
 import click
@@ -14,7 +12,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.store.approvals import LASTS_RUNS, Approvals
 from configdb_sync.store.opening import open_store
-from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.sync.render.forms import FORMS
 from configdb_sync.sync.render.json_values import run_json
 from configdb_sync.sync.render.text import run_lines, runs_lines
@@ -36,7 +34,7 @@ from configdb_sync.sync.render.wording import count
 def runs(session: Session, *, environment: int | None, limit: int, output: str, run: str | None) -> None:
     """List past runs and those at work, or show one: RUN is its identity, the beginning of it, or `last`."""
     with closing(open_store(session.database)) as database:
-        past = PastRuns(database, SystemClock(), Alive(socket.gethostname(), _is_there))
+        past = PastRuns(database, SystemClock())
         if run is None:
             found = past.newest(environment, limit)
             if output == "json":
@@ -71,13 +69,3 @@ def approve(session: Session, *, digest: str) -> None:
         )
     else:
         click.echo(f"Approved: {count(changes, 'change')}, once, within {LASTS_RUNS} runs. Now run or deploy again.")
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

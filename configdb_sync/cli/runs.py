@@ -22,7 +22,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.store.opening import open_store
-from configdb_sync.store.runs import About, Alive
+from configdb_sync.store.runs import About
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.deployment import NodeStatuses, WithoutNailgun
 from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
@@ -30,7 +30,6 @@ from configdb_sync.sync.render.forms import FORMS, form_of
 from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
 from configdb_sync.sync.run import Run, RunSession
 from configdb_sync.sync.run_options import RunOptions, Stage
-from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.task import TaskOwners
 
@@ -111,7 +110,7 @@ def _run(
         progress = stack.enter_context(progress_for())
         registry = Registry(open_registry(session.database, connections=settings.parallel + 1))
         stack.callback(registry.close)
-        owners = TaskOwners(registry, SystemClock(), session.author, Alive(socket.gethostname(), process_exists))
+        owners = TaskOwners(registry, SystemClock(), session.author)
         yield Run(
             session.run,
             client,

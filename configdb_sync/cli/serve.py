@@ -86,9 +86,9 @@ def serve(
     settings say, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.configdb import clouds
     from configdb_sync.configdb_server import app
     from configdb_sync.configdb_server.messages import ServerLimits
+    from configdb_sync.keystone import clouds
     from configdb_sync.web.access import Access, KeystoneAccess, OpenAccess, TokenAccess, limited
     from configdb_sync.web.service import Transport, read_listen
 

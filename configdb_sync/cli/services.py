@@ -20,7 +20,7 @@ from configdb_sync.plugin import units
 from configdb_sync.plugin.units import ServiceError, Systemd, UnitGoal, UnitState, UnitStep
 from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
-from configdb_sync.store.connections import parsed
+from configdb_sync.store.engine import parsed
 
 SYSTEMD = Systemd()
 

@@ -14,8 +14,8 @@ from configdb_sync.cli.options import CONNECTION, Session, service_id, settings_
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb import clouds
-from configdb_sync.configdb.retry import RetryPolicy
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.keystone import clouds
 from configdb_sync.status_page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.access import MetricsAccess, TenantTokenAccess

@@ -8,7 +8,7 @@ import click
 
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
-from configdb_sync.configdb import dump, dumpfiles
+from configdb_sync.configdb import dump
 from configdb_sync.errors import SettingsError
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -35,8 +35,8 @@ def dump_command(session: Session, *, env: int, levels: tuple[str, ...], encrypt
         raise SettingsError("--encrypt needs a key file", way_out="`configdb-sync keys make` makes one; set key_file")
     with session.client() as client:
         places = [arguments.level_path(session, client, env, (text,)) for text in levels]
-        source = dump.Source(client, env, places)
-        writer = dumpfiles.Writer(folder, session.keyring if encrypt else None)
+        source = dump.EnvironmentExport(client, env, places)
+        writer = dump.DumpWriter(folder, session.keyring if encrypt else None)
         count = 0
         for stored in source.documents():
             writer.document(stored)
@@ -53,11 +53,11 @@ def dump_command(session: Session, *, env: int, levels: tuple[str, ...], encrypt
 @configdb_options
 def load_command(session: Session, *, env: int | None, replace: bool, comment: str | None, folder: Path) -> None:
     """Write a dump of FOLDER into ConfigDB; the environment is made if it isn't there."""
-    outline, documents = dumpfiles.read(folder, session.keyring)
+    outline, documents = dump.read(folder, session.keyring)
     if env is not None:
         outline = dump.renumbered(outline, env)
     with session.client(comment=comment) as client:
-        done = dump.Target(client, outline).load(documents, replace=replace)
+        done = dump.EnvironmentImport(client, outline).load(documents, replace=replace)
     click.echo(f"environment {outline.env}: {done.written} documents written, {done.same} were so already.")
 
 

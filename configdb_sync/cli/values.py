@@ -9,7 +9,7 @@ import click
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import Session
 from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.change import OVERRIDES, VALUES
+from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync import standing_overrides
 

@@ -11,8 +11,7 @@ import click
 from configdb_sync.cli import arguments
 from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_options
 from configdb_sync.configdb import typed
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
-from configdb_sync.configdb.model import OverrideNote, Version
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentVersion, OverrideNote
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.diff import changes as differences
 from configdb_sync.sync.history import histories
@@ -137,7 +136,9 @@ def _effects(note: OverrideNote) -> list[str]:
     return lines
 
 
-def _chosen(versions: Sequence[Version], number: int | None, place: Place, kind: str) -> Version:
+def _chosen(
+    versions: Sequence[DocumentVersion], number: int | None, place: DocumentAddress, kind: str
+) -> DocumentVersion:
     found = next((version for version in versions if number in {None, version.number}), None)
     if found is None:
         kept = ", ".join(str(version.number) for version in versions) or "none"
@@ -146,7 +147,7 @@ def _chosen(versions: Sequence[Version], number: int | None, place: Place, kind:
     return found
 
 
-def _earlier(versions: Sequence[Version], place: Place, kind: str) -> int:
+def _earlier(versions: Sequence[DocumentVersion], place: DocumentAddress, kind: str) -> int:
     """Return the number of the version before the newest, 0 where the newest is the first of all."""
     newest = _chosen(versions, None, place, kind)
     return next((version.number for version in versions if version.number < newest.number), 0)

@@ -25,7 +25,7 @@ from configdb_sync.configdb_server.messages import (
 )
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.store.database import Database
-from configdb_sync.store.keyring import KeysError
+from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.web.access import Access, Caller, OpenAccess
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse
 from configdb_sync.web.requests import client_address
@@ -173,7 +173,7 @@ class ConfigDBApplication:
             if refusal.status >= 500:
                 log.warning("%s: %s", refusal.what, str(refusal.__cause__).partition("\n")[0])
             return refused(refusal)
-        except KeysError as error:
+        except EncryptionKeyError as error:
             log.error("%s", error)
             return refused(refuse(503, f"the server can't read what is stored: {error.what}"))
         except HTTPException as error:

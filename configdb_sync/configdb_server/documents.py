@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, union_all
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import DocumentContent, content_of, digests_of, document_of, text_of
 from configdb_sync.configdb_server.document_paths import (
@@ -164,11 +164,11 @@ def _effective(request: ConfigDBRequest, connection: Connection, place: Document
 
 
 def _merged(chain: list[Both]) -> dict[str, Json]:
-    return merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
+    return level_merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
 
 
 def _lookup(request: ConfigDBRequest, place: DocumentPlace, chain: list[Both]) -> ApiResponse:
-    found = merge.lookup(
+    found = level_merge.lookup(
         (
             place_of(place.levels[:depth]),
             document_of(both.values.body),

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.errors import DocumentError, EnvironmentMismatchError, MissingError, SettingsError
+from configdb_sync.errors import ConflictError, DocumentError, EnvironmentMismatchError, MissingError, SettingsError
 from tests.cli.support import Run
 
 

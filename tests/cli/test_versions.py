@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import MissingError, SettingsError
+from configdb_sync.errors import MissingError, SettingsError, UnsupportedError
 from tests.cli.support import Run
 
 

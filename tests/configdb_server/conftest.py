@@ -13,8 +13,8 @@ from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.app import create_app
 from configdb_sync.configdb_server.messages import ServerLimits
 from configdb_sync.store import keyring
-from configdb_sync.store.connections import with_key_file
 from configdb_sync.store.database import Database
+from configdb_sync.store.engine import with_key_file
 from configdb_sync.web.access import OpenAccess
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock

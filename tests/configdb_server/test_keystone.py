@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.app import KeystoneRoles
+from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.web import access
 from configdb_sync.web.refusals import RefusalError
 from tests.peers import keystone as peer

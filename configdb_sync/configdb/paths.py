@@ -1,4 +1,4 @@
-"""Addresses of the ConfigDB API, made and checked without I/O (``docs/configdb-api.md``, Documents' URLs)."""
+"""Paths and headers of the ConfigDB API, made and checked without I/O (``docs/configdb-api.md``, Documents' URLs)."""
 
 from __future__ import annotations
 
@@ -6,54 +6,11 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import SettingsError
 from configdb_sync.names import NAME_LIMIT, LevelPath
 
-_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 _BY_ID = re.compile(r"(?P<head>/environments/\d+/(?:.+/)?resources/)\d+(?P<kind>/values|/overrides)")
-
-
-def base_url(text: str) -> str:
-    """Return the address of a ConfigDB without a trailing slash.
-
-    Raises ``SettingsError`` unless it is http or https with a host, and without credentials, query or fragment.
-    """
-    try:
-        parts = urlsplit(text.strip())
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise SettingsError(
-            "the ConfigDB address can't be read", way_out="it looks like https://host:port/path"
-        ) from error
-    if parts.username is not None or parts.password is not None:
-        raise SettingsError(
-            f"the ConfigDB address of {host} holds credentials",
-            way_out="give the token by --configdb-token-file",
-        )
-    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise SettingsError(
-            f"{shown(text)!r} is no ConfigDB address",
-            way_out="it looks like https://host:port/path, without ? and #",
-        )
-    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-
-
-def is_loopback(url: str) -> bool:
-    """Tell whether the address is on this machine."""
-    return _LOOPBACK.fullmatch(urlsplit(url).hostname or "") is not None
-
-
-def shown(url: str) -> str:
-    """Return an address fit to be shown: without credentials, and of the query only the names."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "(an unreadable address)"
-    if not parts.netloc and "@" in url:
-        return "(an unreadable address)"  # credentials may stand anywhere in it
-    query = "&".join(item.partition("=")[0] for item in parts.query.split("&")) if parts.query else ""
-    return urlunsplit((parts.scheme, host, parts.path, query, ""))
 
 
 def segment(text: str, what: str) -> str:
@@ -114,34 +71,13 @@ def redirected(path: str, location: str) -> str | None:
     return urlunsplit(("", "", there[start:], here.query, ""))
 
 
-def led_to_tls(url: str, location: str) -> str | None:
-    """Return the server (``https://host:port``) that a redirect of a plain http address leads to, None if it is not to
-    be followed (U12).
-
-    Followed is only the step to https, on the same host, with the same path: the next request carries secrets.
-    """
-    here = urlsplit(url)
-    try:
-        there = urlsplit(location)
-        _ = there.port
-    except ValueError:
-        return None
-    if here.scheme != "http" or there.scheme != "https" or there.hostname != here.hostname:
-        return None
-    if there.username is not None or there.password is not None or there.fragment:
-        return None
-    if (there.path, there.query) != (here.path, here.query):
-        return None
-    return urlunsplit(("https", there.netloc, "", "", ""))
-
-
-def writer_headers(run: str | None, author: str | None, comment: str | None) -> Mapping[str, str]:
+def author_headers(author: ChangeAuthor) -> Mapping[str, str]:
     """Return the headers that name who writes; author and comment as percent-encoded UTF-8, which any header
     carries."""
     named = {
-        "X-Configdb-Run": run,
-        "X-Configdb-Author": author and _header_text(author),
-        "X-Configdb-Comment": comment and _header_text(comment),
+        "X-Configdb-Run": author.run,
+        "X-Configdb-Author": author.author and _header_text(author.author),
+        "X-Configdb-Comment": author.comment and _header_text(author.comment),
     }
     return {name: value for name, value in named.items() if value}
 

@@ -6,18 +6,18 @@ import threading
 
 import pytest
 
-from configdb_sync.configdb.gates import Gates
+from configdb_sync.configdb.connection import FirstRequestLock
 
 
 def test_the_first_goes_alone_and_the_others_together() -> None:
-    gates = Gates()
+    gates = FirstRequestLock()
     inside: list[int] = []
     most: list[int] = []
     first = threading.Event()
     together = threading.Barrier(3, timeout=60)
 
     def go(number: int) -> None:
-        with gates.through("node"):
+        with gates.hold("node"):
             inside.append(number)
             most.append(len(inside))
             if not first.is_set():
@@ -34,7 +34,7 @@ def test_the_first_goes_alone_and_the_others_together() -> None:
     assert max(most) == 1
 
     def meet() -> None:
-        with gates.through("node"):
+        with gates.hold("node"):
             together.wait()
 
     others = [threading.Thread(target=meet) for _ in range(3)]
@@ -46,10 +46,10 @@ def test_the_first_goes_alone_and_the_others_together() -> None:
 
 
 def test_a_failure_leaves_the_gate_shut_and_its_holder_may_come_again() -> None:
-    gates = Gates()
-    with pytest.raises(RuntimeError), gates.through(1):
+    gates = FirstRequestLock()
+    with pytest.raises(RuntimeError), gates.hold(1):
         raise RuntimeError
-    with gates.through(1), gates.through(1):
+    with gates.hold(1), gates.hold(1):
         pass
-    with gates.through(1):
+    with gates.hold(1):
         pass

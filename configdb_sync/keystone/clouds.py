@@ -13,6 +13,9 @@ from configdb_sync import setting_values
 from configdb_sync.closed_files import is_trusted
 from configdb_sync.errors import SettingsError
 
+SERVICE_TYPE = "config"
+"""ConfigDB's type in Keystone's service catalog."""
+
 _NOT_AUTH = frozenset(
     {
         "cloud",
