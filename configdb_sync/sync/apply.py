@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Etags
 from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
@@ -145,13 +144,15 @@ class _NodeTask:
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.raw_values(document.data_source)
-            client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
+            client.changed(DocumentChange(place, VALUES, before, dict(document.decision.meant.values)))
 
-    def _place(self, document: DocumentWork) -> Place:
+    def _place(self, document: DocumentWork) -> DocumentAddress:
         definition = self.run.remote.definition(document.data_source)
         if definition is None:
             raise UnexpectedAnswerError("ConfigDB has no such data source, though it was made")
-        return Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
+        return DocumentAddress(
+            self.run.options.environment, self._levels, document.data_source, definition, innermost=True
+        )
 
     def verify(self) -> None:
         """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
@@ -257,7 +258,7 @@ class _NodeTask:
 
 
 def check_effective(
-    client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None, aside: Collection[str] = ()
+    client: ConfigDBClient, place: DocumentAddress, decision: Decision, known: Etags | None, aside: Collection[str] = ()
 ) -> None:
     """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
 
@@ -331,14 +332,14 @@ def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environmen
 
 def _move_place(
     catalog: RemoteEnvironment, environment: int, data_source: str, level: LevelPath, move: OverrideMove
-) -> Place:
+) -> DocumentAddress:
     definition = catalog.definition(data_source)
     if definition is None:
         raise UnexpectedAnswerError(
             f"ConfigDB has no data source {data_source}: the override stays in {_move_origin(move)}",
             way_out="run again",
         )
-    return Place(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
+    return DocumentAddress(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
 
 
 def _holds_move(found: dict[str, Json], move: OverrideMove) -> bool:
@@ -364,7 +365,7 @@ def _move_origin(move: OverrideMove) -> str:
     return edits.shown_key((move.folder, move.stem))
 
 
-def _move_comment(client: ConfigDBClient, source: Place, move: OverrideMove) -> str:
+def _move_comment(client: ConfigDBClient, source: DocumentAddress, move: OverrideMove) -> str:
     """Return what the history says: where it was, and who had set it, as far as the server knows."""
     reason = f"moved from {_move_origin(move)}"
     if move.source != move.target:

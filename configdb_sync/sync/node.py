@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.data_sources import NodeMap, map_node
@@ -80,7 +80,7 @@ class Examiner:
 
     def _unchanged(self, read: NodeRead, files: str) -> tuple[NodeWork | None, RemoteNode | None]:
         """Return a node's work if its fingerprint says that there is none, and what was read of ConfigDB for that."""
-        run, body = self._run, self._run.records.quiet(read.identity)
+        run, body = self._run, self._run.records.fingerprint(read.identity)
         if body is None:
             return None, None
         found = decode(body)

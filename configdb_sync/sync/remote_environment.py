@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from configdb_sync import addresses
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Definition, Environment, Etags, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError
+from configdb_sync.configdb.model import Definition, DocumentAddress, Environment, Etags, ServerKind
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError, UnsupportedError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
@@ -95,7 +93,7 @@ class RemoteEnvironment:
         noted = levels == DEFAULT_LEVELS if self._recorded is None else len(self._recorded) == len(levels)
         if self._records is None or noted:
             return
-        root = Place(self._number, (), RECORDS, self._records, innermost=False)
+        root = DocumentAddress(self._number, (), RECORDS, self._records, innermost=False)
         changes.rewrite(self._client, root, lambda document: addresses.to_records(document, levels))
         self._recorded = levels
 

@@ -131,7 +131,7 @@ class Run:
             for plan in self._absent(identities, plans):
                 progress.done(plan.node, NodeReport(plan, problems=plan.problems))
         fingerprints = {one.plan.node: encode(one.unchanged) for one in progress.reports if one.unchanged is not None}
-        run.records.keep_quiet(fingerprints)
+        run.records.keep_fingerprints(fingerprints)
         run.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
         return progress.report()

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from configdb_sync.configdb import changes, urls
-from configdb_sync.configdb.faults import ConflictError, PreconditionError, RefusedError
-from configdb_sync.errors import MissingError, ProductError, SettingsError, UnavailableError
+from configdb_sync.configdb import changes
+from configdb_sync.configdb import paths as configdb_paths
+from configdb_sync.errors import (
+    ConflictError,
+    MissingError,
+    PreconditionError,
+    ProductError,
+    RefusedError,
+    SettingsError,
+    UnavailableError,
+)
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
 from configdb_sync.tenants import paths, queries, representations
@@ -231,7 +239,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     try:
         levels = changes.parse_levels([text] if text else [])
         # A level that no URL of ConfigDB can contain is the request's fault, not ConfigDB's.
-        urls.level_path(levels)
+        configdb_paths.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None

@@ -20,11 +20,10 @@ import sqlalchemy as sa
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import ServerKind
-from configdb_sync.errors import BusyError, ProductError
+from configdb_sync.errors import BusyError, ProductError, UnsupportedError
 from configdb_sync.store import schema
-from configdb_sync.store.lease import Lease
+from configdb_sync.store.lease import Lease, process_exists
 from configdb_sync.tenants.reconcile import align, desired_owners, purge
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import PURGE, change_now
@@ -38,17 +37,6 @@ EVERY, LONGEST = 5.0, 60.0
 LATE_FOR = 900.0
 """Seconds, by the monotonic clock, for which a tenant must be seen as overdue before it is purged."""
 LOOKS = 3
-
-
-def process_exists(pid: int) -> bool:
-    """Tell whether this machine has a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,10 @@ from sqlalchemy import Connection
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.changes import existing
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Component
-from configdb_sync.errors import SettingsError
+from configdb_sync.configdb.model import Component, DocumentAddress
+from configdb_sync.errors import SettingsError, UnsupportedError
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
 from configdb_sync.tenants import ownership
@@ -93,7 +91,7 @@ def _record_home(client: ConfigDBClient, desired: DesiredOwners, components: lis
     if records is None or desired.home is None:
         return []
     home = desired.home
-    spot = Place(desired.environment, (), RECORDS, records.id, innermost=False)
+    spot = DocumentAddress(desired.environment, (), RECORDS, records.id, innermost=False)
     change = changes.rewrite(client, spot, lambda document: {**document, "tenant": home})
     return [f"noted home tenant {home!r} of environment {desired.environment}"] if change.leaves else []
 

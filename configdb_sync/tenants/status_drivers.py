@@ -6,7 +6,6 @@ A driver is guarded: whatever it does, the service continues (R6).
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
@@ -18,9 +17,8 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import ConfigDBError, SettingsError
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.states import SourceState, source_states
-from configdb_sync.tenants.outbox_worker import process_exists
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.status import Status
 
@@ -96,8 +94,7 @@ class SyncDriver(StatusDriver):
 
     def __init__(self, surroundings: DriverServices) -> None:
         super().__init__(surroundings)
-        alive = Alive(socket.gethostname(), process_exists)
-        self._past = PastRuns(surroundings.database, surroundings.clock, alive)
+        self._past = PastRuns(surroundings.database, surroundings.clock)
         # For this thread's question only: an older answer would revert what a run has reported since.
         self._asked = threading.local()
 
