@@ -261,6 +261,6 @@ def _shown(name: str, value: Any) -> str:
     """Return a value as an error may show it."""
     hidden = is_secret_name(name) or _HIDDEN.fullmatch(name.rpartition(".")[2]) or name.endswith("database")
     if hidden or not isinstance(value, (str, int, float)):
-        return f"not as it must be ({type(value).__name__}, not shown)"
+        return f"not valid ({type(value).__name__}, not shown)"
     found = repr(value)
     return found if len(found) <= 60 else f"{found[:57]}..."

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.paths import level_path
+from configdb_sync.configdb import paths as configdb_paths
 from configdb_sync.errors import (
     ConflictError,
     MissingError,
@@ -241,7 +241,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     try:
         levels = changes.parse_levels([text] if text else [])
         # A level that no URL of ConfigDB can contain is the request's fault, not ConfigDB's.
-        level_path(levels)
+        configdb_paths.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None

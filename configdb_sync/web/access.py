@@ -189,13 +189,13 @@ class LimitedAccess:
         return caller
 
 
-def limited(others: Access, clock: Clock, rate: float, *, workers: int, keystone: bool) -> Access:
-    """Return an access that lets one address send ``rate`` bad tokens a second to all workers together; 0: no limit.
+def limited(others: Access, clock: Clock, rate: float, *, keystone: bool = False) -> Access:
+    """Return an access that lets one address send ``rate`` bad tokens a second to this process; 0: no limit.
 
-    No process knows of what another refused: each lets its part through. Keystone is asked about each bad token; to
-    compare one costs nothing, and many clients may share an address.
+    No process knows what another one refused: each has its part of the rate. Keystone is asked about every bad token; a
+    comparison here costs nothing, and many clients may share an address.
     """
-    few = buckets(clock, rate / workers, 2 if keystone else 8)
+    few = buckets(clock, rate, 2 if keystone else 8)
     return others if few is None else LimitedAccess(others, few)
 
 
