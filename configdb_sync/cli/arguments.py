@@ -16,7 +16,7 @@ from configdb_sync.cli.options import STORED_ENVIRONMENT, Session, configdb_opti
 from configdb_sync.configdb import changes, edits, typed
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import DocumentAddress, DocumentChange
+from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
@@ -175,7 +175,7 @@ def _content(path: Path) -> str:
         raise SettingsError(f"{path} isn't UTF-8 text") from None
 
 
-def report(change: DocumentChange, verb: str) -> None:
+def report(change: DocumentEdit, verb: str) -> None:
     """Print what a command changed, in one line without values."""
     place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
     leaves = [typed.shown_path(leaf) for leaf in change.leaves]

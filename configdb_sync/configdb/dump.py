@@ -22,7 +22,7 @@ from configdb_sync.configdb.model import (
     VALUES,
     Component,
     DocumentAddress,
-    DocumentChange,
+    DocumentEdit,
     Environment,
     ServerKind,
 )
@@ -150,7 +150,7 @@ class EnvironmentImport:
             changed = not same(before, dict(wanted))
             if changed:
                 put(env, stored.levels, definition, dict(wanted))
-                client.changed(DocumentChange(place, kind, before, dict(wanted)))
+                client.changed(DocumentEdit(place, kind, before, dict(wanted)))
             if changed or wanted:
                 yield changed
 
@@ -175,8 +175,8 @@ class EnvironmentImport:
                 found = self._client.tagged(environment.id, stored.levels, definition, kind)[0]
                 if found and not same(found, dict(wanted)):
                     raise ConflictError(
-                        f"{stored.data_source} at {place_of(stored.levels)} of environment {environment.id} has other {kind} already;"
-                        " nothing was written",
+                        f"{stored.data_source} at {place_of(stored.levels)} of environment {environment.id} has other"
+                        f" {kind} already; nothing was written",
                         way_out="--replace overwrites what differs",
                     )
 
