@@ -65,7 +65,7 @@ class FileText:
         return [index for index, place in enumerate(self.places) if place.key == key]
 
     def exchanged(self, texts: dict[int, str]) -> FileText:
-        """Return the layout with other texts at some places."""
+        """Return the file with other texts at some places."""
         places = [replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)]
         return replace(self, places=tuple(places))
 

@@ -60,7 +60,7 @@ def writable_files(setting: Sequence[str] = DEFAULT_WRITABLE, env: int | None = 
     try:
         setting = checked_places(list(setting))
     except ValueError as error:
-        raise SettingsError("writable isn't as it must be", way_out=str(error)) from None
+        raise SettingsError("writable is not valid", way_out=str(error)) from None
     known = [place.replace(ENV, str(env)) for place in setting if env is not None or ENV not in place]
     halves = [place.partition(ROLE) for place in known]
     return Writable(

@@ -158,7 +158,7 @@ def test_only_the_allowed_places_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["etc/hiera", "", "/etc/../root", "./x"])
 def test_an_allowed_place_must_be_an_absolute_path(tmp_path: Path, place: str) -> None:
-    with pytest.raises(SettingsError, match="writable isn't as it must be"):
+    with pytest.raises(SettingsError, match="writable is not valid"):
         DirectoryNodes(tmp_path, env=16, writable=[place])
 
 

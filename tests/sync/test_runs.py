@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.cli import runs
+from configdb_sync.cli import execution
 from configdb_sync.errors import BusyError
 from configdb_sync.exits import Exit
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
@@ -166,7 +166,7 @@ class TestTimeLimit:
         trees = make_trees(tmp_path / "many", *names)
         arguments = ("sync", "--env", 5, "--from", trees, "--parallel", 2)
         clock = Hasty()
-        monkeypatch.setattr(runs, "SystemClock", lambda: clock)
+        monkeypatch.setattr(execution, "SystemClock", lambda: clock)
 
         def slow(request: HttpRequest) -> HttpAnswer | None:
             if request.method == "PUT":
