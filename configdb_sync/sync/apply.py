@@ -350,8 +350,8 @@ def _with_move(found: dict[str, Json], move: OverrideMove) -> dict[str, Json]:
     other = [key for key, value in move.content.items() if key in found and not same(found[key], value)]
     if other:
         raise AmbiguousError(
-            f"{', '.join(other)}: someone overrode it just now, and otherwise than {_move_origin(move)}, which stays",
-            way_out="take one of the two overrides away with `configdb-sync rm-override`",
+            f"{', '.join(other)}: someone has just overridden it, not as {_move_origin(move)}, which stays",
+            way_out="remove one of the two overrides with `configdb-sync rm-override`",
         )
     return {**found, **move.content}
 
