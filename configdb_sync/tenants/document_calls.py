@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from configdb_sync.configdb import changes, paths
+from configdb_sync.configdb import api_paths, changes
 from configdb_sync.errors import (
     ConflictError,
     MissingError,
@@ -41,7 +41,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     try:
         levels = changes.parse_levels([text] if text else [])
         # What can stand in no address of ConfigDB is the request's fault, not ConfigDB's.
-        paths.level_path(levels)
+        api_paths.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None
