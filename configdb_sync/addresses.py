@@ -87,7 +87,7 @@ class Addresses:
         try:
             return expand(template, facts)
         except ValueError as error:
-            raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
+            raise NodeError(f"its hierarchy level {name} is unknown: {error}") from None
 
     def _known(self, node: str, fqdn: str | None) -> dict[str, Json]:
         return {"uid": node, "deployment_id": str(self.environment), **({} if fqdn is None else {"fqdn": fqdn})}
@@ -145,7 +145,7 @@ class Addresses:
             if whole is None:
                 over = ", ".join(name for name, _ in self.levels[:-1])
                 raise SettingsError(
-                    f"which {over} node {text} belongs to can't be told here",
+                    f"it is unknown which {over} node {text} belongs to",
                     way_out=f"name it too: --level {self.levels[0][0]}=..., then --level {own[0][0]}={own[0][1]}",
                 )
             return whole
@@ -173,13 +173,13 @@ class Addresses:
         if found:
             reason = f"nodes {' and '.join(sorted(identity for identity, _ in nodes))} had it: {', '.join(found)}"
         elif nodes:
-            reason = f"its {self.node_level} is made of facts that only a run reads"
+            reason = f"its {self.node_level} depends on facts that only a run reads"
         else:
             reason = "no run has seen a node of that name"
         form = f"{self.node_level}={self.levels[-1][1]}"
         raise SettingsError(
-            f"the name {text!r} doesn't tell a node: {reason}",
-            way_out=f"give its id: --level {self.node_level}=46, or what this environment keeps its nodes by: {form}",
+            f"the name {text!r} doesn't identify a node: {reason}",
+            way_out=f"give its id: --level {self.node_level}=46, or the level value that this environment uses: {form}",
         )
 
     def _could_be(self, text: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configdb_sync.configdb import paths
+from configdb_sync.configdb import api_paths
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import MissingError, SettingsError, UnexpectedAnswerError
@@ -106,14 +106,14 @@ def open_client(
     timing: Timing | None = None,
 ) -> ConfigDBClient:
     """Return a client over a transport."""
-    changing = paths.author_headers(author or ChangeAuthor())
+    changing = api_paths.author_headers(author or ChangeAuthor())
     return ConfigDBClient(
         ApiSession(
             transport,
             CONFIGDB,
             token,
             changing=changing,
-            redirected=paths.redirected,
+            redirected=api_paths.redirected,
             policy=policy,
             timing=timing,
         )

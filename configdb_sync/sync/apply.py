@@ -13,7 +13,7 @@ from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Etags
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Etags
 from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
@@ -144,7 +144,7 @@ class _NodeTask:
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.raw_values(document.data_source)
-            client.changed(DocumentChange(place, VALUES, before, dict(document.decision.meant.values)))
+            client.changed(DocumentEdit(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _place(self, document: DocumentWork) -> DocumentAddress:
         definition = self.run.remote.definition(document.data_source)
@@ -350,8 +350,8 @@ def _with_move(found: dict[str, Json], move: OverrideMove) -> dict[str, Json]:
     other = [key for key, value in move.content.items() if key in found and not same(found[key], value)]
     if other:
         raise AmbiguousError(
-            f"{', '.join(other)}: someone overrode it just now, and otherwise than {_move_origin(move)}, which stays",
-            way_out="take one of the two overrides away with `configdb-sync rm-override`",
+            f"{', '.join(other)}: someone has just overridden it, not as {_move_origin(move)}, which stays",
+            way_out="remove one of the two overrides with `configdb-sync rm-override`",
         )
     return {**found, **move.content}
 

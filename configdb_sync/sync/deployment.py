@@ -131,15 +131,15 @@ def _what_to_do(report: Report) -> str:
         return "all in step, nothing to do"
     if report.unsafe_digest:
         return (
-            f"changes were withheld as unsafe; look at `configdb-sync plan --env {report.environment}`, let exactly"
-            f" these through by `configdb-sync approve {report.unsafe_digest}`, and deploy again"
+            f"changes were withheld as unsafe: look at `configdb-sync plan --env {report.environment}`, allow exactly"
+            f" these with `configdb-sync approve {report.unsafe_digest}`, and deploy again"
         )
     failed = one_line(some(node.plan.node for node in report.nodes if node.problems), LONGEST)
     way = {
         Exit.ACCESS: "ConfigDB refused the credentials: correct them in the plugin's settings, and deploy again",
-        Exit.CONFIGDB: "ConfigDB can't be reached or answers nonsense: see that it runs, and deploy again",
-        Exit.BUSY: "another run is at work: wait until it is done, and deploy again",
-        Exit.OUT_OF_TIME: "the time was up: the next try goes on with the nodes that were left",
+        Exit.CONFIGDB: "ConfigDB can't be reached or answers incorrectly: check that it runs, and deploy again",
+        Exit.BUSY: "another run is active: wait until it ends, and deploy again",
+        Exit.OUT_OF_TIME: "the time limit was reached: the next attempt continues with the remaining nodes",
         Exit.CHANGED: "something changed after the plan was made: look at `configdb-sync plan` again",
-    }.get(report.exit, f"nodes {failed} have problems: mend what the lines above name, and deploy again")
-    return f"{way} (all of it: configdb-sync runs {report.run})"
+    }.get(report.exit, f"nodes {failed} have problems: fix what the lines above name, and deploy again")
+    return f"{way} (full report: configdb-sync runs {report.run})"

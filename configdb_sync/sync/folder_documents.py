@@ -143,7 +143,7 @@ class FolderDocuments:
             if not isinstance(content, dict):
                 why = "it isn't a mapping, as a file's content is"
             elif not content:
-                why = "it says that the file is empty, which an override of single keys can't say"
+                why = "it makes the file empty, which an override of single keys can't do"
             if why or not isinstance(content, dict):
                 held.append(HeldOverride(folder, stem, place_of(level), why or ""))
                 continue
@@ -168,8 +168,8 @@ class FolderDocuments:
             return level, None
         # Over the nodes' level this data source is the file of each node; the override is for the one it names.
         if not _OF_ONE_NODE & set(facts):
-            return node, f"the file is that of several nodes; override {data_source} at each of them"
-        return node, "what stands at the node's own level hides it" if hidden else None
+            return node, f"several nodes have the file; override {data_source} for each of them"
+        return node, "the override at the node's own level hides it" if hidden else None
 
 
 def folder_documents(

@@ -168,7 +168,7 @@ class Examiner:
         if self._run.options.stage is Stage.PRE and path not in read.files:
             # The deployment may still write the file (U2).
             if remote.values_digest(name) != EMPTY_DIGEST or remote.effective_digest(name) != EMPTY_DIGEST:
-                node.plan.notes.append(f"{path}: it isn't there yet; left to the stage main")
+                node.plan.notes.append(f"{path}: the file doesn't exist yet; it is left to the stage main")
             return None
         if remote.is_left(name):
             return None
@@ -195,7 +195,7 @@ class Examiner:
             raise NodeError(f"its facts can't be read: {read.faults[path].what}", file=path)
         document = self._document(read, path)
         if document is None:
-            raise NodeError(f"it has no {path}, its facts can't be told", file=path)
+            raise NodeError(f"it has no {path}, so its facts are unknown", file=path)
         return document
 
     def _document(self, read: NodeRead, path: str) -> HieraDocument | None:

@@ -85,15 +85,15 @@ class IdentityGuard:
         """
         if decision.write is Write.CREATE and is_foreign(path, self.layout):
             raise NodeFileError(
-                "there are overrides for it, but with this file the node would pass for one of another Fuel release;"
-                " it was not made",
-                way_out="take them away, and override what the node has instead",
+                "there are overrides for it, but with this file the node would look like one of another Fuel release;"
+                " the file was not created",
+                way_out="remove them, and override a file that the node has instead",
             )
         if decision.write is not Write.NONE and path in self.base and not self._kept(path, decision):
             raise NodeFileError(
-                "an override changes what tells which node this is (uid, deployment_id, fqdn, hostname, a hierarchy"
+                "an override changes what identifies the node (uid, deployment_id, fqdn, hostname, a hierarchy"
                 " level or the list of data sources); the file was left alone",
-                way_out="take the override away",
+                way_out="remove the override",
             )
 
     def _kept(self, path: str, decision: Decision) -> bool:

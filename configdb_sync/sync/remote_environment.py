@@ -171,8 +171,8 @@ class RemoteEnvironment:
             owner = self._claimed.setdefault(value, node)
         if owner != node:
             raise NodeError(
-                f"its hierarchy level {name} is {value!r}, as that of node {owner}: both would be one document",
-                way_out="the last of --levels must tell nodes apart, as nodes=%{uid} does",
+                f"its hierarchy level {name} is {value!r}, as that of node {owner}: both would share one document",
+                way_out="the last level of --levels must differ for each node, as nodes=%{uid} does",
             )
 
     def want(self, data_sources: Iterable[str]) -> None:

@@ -250,8 +250,8 @@ class RemoteNodeWithFolders(RemoteNode):
             if move.data_source == data_source:
                 raise AmbiguousError(
                     f"{', '.join(keys)}: overridden at {move.destination}, and otherwise in the document of the folder"
-                    f" {move.folder} (key {move.stem}, at {move.place}); neither was touched, nothing of the file",
-                    way_out="take one of the two overrides away with `configdb-sync rm-override`",
+                    f" {move.folder} (key {move.stem}, at {move.place}); neither was changed, nor the file",
+                    way_out="remove one of the two overrides with `configdb-sync rm-override`",
                     data_source=data_source,
                 )
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from configdb_sync.configdb import changes
-from configdb_sync.configdb import paths as configdb_paths
+from configdb_sync.configdb import api_paths, changes
 from configdb_sync.errors import (
     ConflictError,
     MissingError,
@@ -241,7 +240,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     try:
         levels = changes.parse_levels([text] if text else [])
         # A level that no URL of ConfigDB can contain is the request's fault, not ConfigDB's.
-        configdb_paths.level_path(levels)
+        api_paths.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None

@@ -200,7 +200,7 @@ def test_a_purge_by_a_clock_that_may_be_wrong_waits_for_a_word(world: World, mon
     real = datetime.now(UTC)
     monkeypatch.setattr(SystemClock, "now", lambda _: real + timedelta(days=31))
     code, text = cli(world, "purge")
-    assert (code, "--clock-is-right" in text, "'a' would be gone" in text) == (2, True, True), text
+    assert (code, "--clock-is-right" in text, "'a' would be deleted for good" in text) == (2, True, True), text
     world.registry.recover(ME, "a")
     assert cli(world, "purge")[0] == 0, "nothing is late: nothing is asked"
     world.whole("a")

@@ -61,7 +61,7 @@ def _move_text(move: OverrideMove) -> str:
     return f"{text}: {', '.join(map(repr, move.content))}"
 
 
-def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
+def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:
     """Return a line for each override without effect, with the nodes on which it has none."""
     where: dict[IneffectiveOverride, list[str]] = defaultdict(list)
     for node in nodes:

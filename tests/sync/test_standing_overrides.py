@@ -61,8 +61,10 @@ def test_an_order_reaches_nodes_that_come_later_and_ends_without_a_trace(product
     assert product(*sync).code == 0
     make_node(trees, "3")
     plan = product("plan", "--env", 5, "--from", trees)
-    assert "astute: override by a standing order" in plan.out
-    assert product(*sync).code == 0
+    assert "astute: standing override for all nodes" in plan.out
+    done = product(*sync)
+    assert done.code == 0
+    assert "astute: standing override for all nodes" in done.out
     text = {node: (trees / f"node-{node}/etc/astute.yaml").read_text() for node in "123"}
     assert "  debug: true" in text["1"]
     assert '  debug: "own"' in text["2"]
@@ -78,7 +80,7 @@ def test_an_order_reaches_nodes_that_come_later_and_ends_without_a_trace(product
     assert contents(trees) == before
     again = product("rm-override", *key, "--all-nodes")
     assert again.code == Exit.USAGE
-    assert "no standing order" in again.err
+    assert "no standing override" in again.err
 
 
 def test_a_replaced_nodes_overrides_are_taken_over(product: Product, trees: Path) -> None:

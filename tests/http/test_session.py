@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from configdb_sync.configdb import paths
+from configdb_sync.configdb import api_paths
 from configdb_sync.configdb.connect import CONFIGDB
 from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import (
@@ -32,7 +32,7 @@ PUT = ApiCall("PUT", "/x", b"{}", repeatable=True, conflict=True)
 def caller(*script: Scripted, waits: list[float] | None = None, attempts: int = 4) -> tuple[FakeExchange, ApiSession]:
     exchange = FakeExchange(list(script))
     policy = RetryPolicy(attempts=attempts)
-    changing = paths.author_headers(ChangeAuthor("req-1", "Zoë", "a\nb"))
+    changing = api_paths.author_headers(ChangeAuthor("req-1", "Zoë", "a\nb"))
     return exchange, ApiSession(exchange, CONFIGDB, changing=changing, policy=policy, timing=timing(waits))
 
 
@@ -54,8 +54,9 @@ def test_it_gives_up_with_the_last_fault() -> None:
     assert caught.value.request_id == "req-9"
 
 
-def test_a_post_is_sent_once() -> None:
-    exchange, made = caller(json(503, "{}"))
+@pytest.mark.parametrize("failure", [ConnectionLostError("x"), *(json(s, "{}") for s in (429, 500, 502, 503, 504))])
+def test_a_post_is_sent_once(failure: Scripted) -> None:
+    exchange, made = caller(failure)
     with pytest.raises(UnavailableError):
         made.call(ApiCall("POST", "/components", b"{}"))
     assert len(exchange.requests) == 1
