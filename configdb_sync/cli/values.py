@@ -32,7 +32,7 @@ from configdb_sync.names import RECORDS, LevelPath
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
-    from configdb_sync.configdb.model import DocumentAddress, DocumentChange
+    from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
 
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
@@ -344,7 +344,7 @@ def _content(path: Path) -> str:
         raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
-def report(change: DocumentChange, verb: str) -> None:
+def report(change: DocumentEdit, verb: str) -> None:
     """Print what a command changed, in one line without values."""
     place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
     leaves = [typed.shown_path(leaf) for leaf in change.leaves]

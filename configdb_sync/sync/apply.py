@@ -13,7 +13,7 @@ from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Etags
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Etags
 from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
@@ -144,7 +144,7 @@ class _NodeTask:
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.raw_values(document.data_source)
-            client.changed(DocumentChange(place, VALUES, before, dict(document.decision.meant.values)))
+            client.changed(DocumentEdit(place, VALUES, before, dict(document.decision.meant.values)))
 
     def _place(self, document: DocumentWork) -> DocumentAddress:
         definition = self.run.remote.definition(document.data_source)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from configdb_sync.addresses import Seen
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import DocumentAddress, DocumentChange, Etags, OverrideNote, ServerKind
+from configdb_sync.configdb.model import DocumentAddress, DocumentEdit, Etags, OverrideNote, ServerKind
 from configdb_sync.errors import ConflictError, ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, natural_key, place_of
@@ -254,7 +254,7 @@ class Collector:
                 raise ConflictError(f"someone changed its {kind} meanwhile; they were left", way_out="run again")
             put(env, node.levels, definition, {}, if_match=etag)
             place = DocumentAddress(env, node.levels, document.data_source, definition, innermost=True)
-            self._client.changed(DocumentChange(place, kind, found, {}))
+            self._client.changed(DocumentEdit(place, kind, found, {}))
 
     def _forget(self, node: GoneNode, gone: Collection[str]) -> None:
         definition, env = self._remote.records, self._options.environment
