@@ -50,7 +50,7 @@ def restore(session: Session, *, file: Path, replace: bool) -> None:
 
     settings, state = session.settings, session.state
     found = restore(file, state.folder, _places(session), replace=replace, wait=settings.wait, clock=SystemClock())
-    click.echo(f"The state in {state.folder} is that of {found.created}: {', '.join(found.parts)}.")
+    click.echo(f"{state.folder} has the state of {found.created} again: {', '.join(found.parts)}.")
     click.echo("Running services take new tokens after a restart: `configdb-sync services apply`.")
     _name_others(found, "restored", "pg_restore -d NAME FILE")
 

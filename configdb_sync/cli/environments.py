@@ -41,12 +41,12 @@ _only_env_option = env_option("Only this environment.", required=False)
 def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
     """Show the status and the last run of environments."""
     from configdb_sync.status_page.api import StatusApi
-    from configdb_sync.tenants.context import Context, Limits
+    from configdb_sync.tenants.context import ApiLimits, Context
 
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:
         history = session.history(registry.database)
-        api = StatusApi(Context(registry, Limits(longest=_ALL), client=lambda: client), history)
+        api = StatusApi(Context(registry, ApiLimits(longest=_ALL), client=lambda: client), history)
         with closing(history.versions):
             found = _listed(api, environment)
             if file is not None:

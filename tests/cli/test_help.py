@@ -15,7 +15,7 @@ from configdb_sync.cli.options import SETTINGS
 from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.settings import READERS
 from configdb_sync.sync.run_options import Stage
-from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.status_drivers import DEFAULT
 
 HEADINGS = ["What", "Options", "Run", "ConfigDB", "State and database", "Nailgun", "MCollective", "General", "Example"]
 LONGEST_SHORT_HELP = 60
