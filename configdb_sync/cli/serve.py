@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from configdb_sync.tenants.registry import Registry
     from configdb_sync.tenants.status_chain import Chain
     from configdb_sync.web.access import Access
-    from configdb_sync.web.service import Transport
+    from configdb_sync.web.service import GunicornOptions
 
 
 def read_token(path: Path) -> str:
@@ -46,7 +46,7 @@ def _default_option(name: str, default: Any, kind: Any, metavar: str, text: str)
 
 
 def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options on TLS and processes; it gets a ``Transport``."""
+    """Give a command the options on TLS and processes; it gets a ``GunicornOptions``."""
 
     @file_option("--tls-cert", text="TLS certificate with its chain, PEM.")
     @file_option("--tls-key", text="Key of the certificate, PEM, not encrypted.")
@@ -63,9 +63,9 @@ def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
         threads: int,
         **options: Any,
     ) -> Any:
-        from configdb_sync.web.service import Transport
+        from configdb_sync.web.service import GunicornOptions
 
-        return function(*args, transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads), **options)
+        return function(*args, transport=GunicornOptions(tls_cert, tls_key, behind_proxy, workers, threads), **options)
 
     return wrapped
 
@@ -108,7 +108,7 @@ def serve(
     write_role: str,
     read_role: str | None,
     refused_rate: float,
-    transport: Transport,
+    transport: GunicornOptions,
     body_limit: int,
     versions: int,
 ) -> None:
@@ -184,7 +184,7 @@ def serve(
 @_default_option("--log-format", "text", click.Choice(["text", "json"]), "text|json", "Format of log lines.")
 @_transport_options
 def serve_tenants(
-    session: Session, *, public_page: bool, auth: str, log_format: str, transport: Transport, **given: Any
+    session: Session, *, public_page: bool, auth: str, log_format: str, transport: GunicornOptions, **given: Any
 ) -> None:
     """Serve the tenant API until SIGTERM or Ctrl-C.
 
