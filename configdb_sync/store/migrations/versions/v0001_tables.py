@@ -1,4 +1,4 @@
-"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants.
+"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants; leases.
 
 Times of runs are seconds since the epoch, those of tenants microseconds. Before 0.1.0 the two halves had a history
 each: what such a database has already, stays.
@@ -39,6 +39,8 @@ def upgrade() -> None:
         _former()
         _work()
         _page()
+    else:
+        op.drop_table("tenant_leases")
 
 
 def _convert(there: set[str]) -> None:
@@ -285,13 +287,6 @@ def _work() -> None:
         sa.Column("failure", sa.Text, nullable=True),
         sa.PrimaryKeyConstraint("number", name="pk_tenant_outbox"),
         sqlite_autoincrement=True,
-    )
-    op.create_table(
-        "tenant_leases",
-        sa.Column("name", sa.String(32), nullable=False),
-        sa.Column("holder", sa.Text, nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_tenant_leases"),
     )
     op.create_table(
         "tenant_audit",
