@@ -68,7 +68,6 @@ def _with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @what_option("--data-source", "-r", "source", metavar="NAME", help="Only this data source of the environment.")
     @functools.wraps(function)
     def wrapped(session: Session, *, tenant: str, environment: int | None, source: str | None, **options: Any) -> Any:
-
         if source is not None and environment is None:
             raise SettingsError("--data-source needs --env", way_out="name the environment too")
         place = ResourcePath(
