@@ -20,20 +20,18 @@ from benchmarks.measure import Measure, run
 from benchmarks.trees import write_environment
 from configdb_sync.clock import SystemClock
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.config import read_config
-from configdb_sync.mcollective.connector import Target
-from configdb_sync.mcollective.link import Link
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Bounds, BusSettings
+from configdb_sync.mcollective.broker import BrokerConnection
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Destination, read_config
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.faults import parse
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.tree import Tree, load
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
+from tests.support.simulator.bus import Simulator
+from tests.support.simulator.faults import parse
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.tree import Tree, load
 
 ENVIRONMENT = 50
 """Nodes in the environment whose trees the simulated nodes have."""
@@ -180,15 +178,15 @@ def _bodies(bus: BusRpc, settings: BusSettings, names: list[str]) -> list[bytes]
 def _transfer(settings: BusSettings, bodies: list[bytes]) -> float:
     """Return how long it takes to send the messages through the broker and to receive them, untouched."""
     clock = time.monotonic
-    sender = Link(settings.hosts[0], settings, clock, "sender")
-    receiver = Link(settings.hosts[0], settings, clock, "receiver")
+    sender = BrokerConnection(settings.hosts[0], settings, clock, "sender")
+    receiver = BrokerConnection(settings.hosts[0], settings, clock, "receiver")
     receiver.subscribe(QUEUE, "bench")
-    sender.send(Target(QUEUE, {}), b"first")
+    sender.send(Destination(QUEUE, {}), b"first")
     assert receiver.receive(10) is not None
     began = time.perf_counter()
     left = 0
     for body in bodies:
-        sender.send(Target(QUEUE, {}), body)
+        sender.send(Destination(QUEUE, {}), body)
         left += 1
         while left > 100 and receiver.receive(0) is not None:
             left -= 1

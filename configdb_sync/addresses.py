@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from configdb_sync.errors import NodeError, SettingsError
-from configdb_sync.hiera.placeholders import Template, expand, parse
+from configdb_sync.hiera.path_template import Template, expand, parse
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.names import LevelPath
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels

@@ -13,8 +13,8 @@ from configdb_sync.backup import archive, sqlite
 from configdb_sync.backup.manifest import CONFIGDB, DATABASE, Manifest
 from configdb_sync.backup.places import Places
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.server.opening import SCHEMA as CONFIGDB_SCHEMA
-from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.configdb_server.schema import SCHEMA as CONFIGDB_SCHEMA
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.database.conversion import convert
 from configdb_sync.database.keyring import KeysError
 from configdb_sync.database.urls import with_key_file

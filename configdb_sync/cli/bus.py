@@ -7,10 +7,9 @@ import re
 import socket
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.mcollective import sockets
-from configdb_sync.mcollective.config import read_config
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Bounds, BusSettings
+from configdb_sync.mcollective import transport
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, read_config
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.settings import Settings
 
 
@@ -32,7 +31,7 @@ def bus_settings(settings: Settings) -> BusSettings:
     for number, host in enumerate(found.hosts, 1):
         try:
             if host.tls is not None:
-                sockets.context(host.tls)
+                transport.context(host.tls)
         except OSError as error:
             raise SettingsError(
                 f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",

@@ -9,8 +9,8 @@ from configdb_sync.cli.bus import bus_settings
 from configdb_sync.cli.options import Session
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError, NodeError, ProductError
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.trial import try_broker
+from configdb_sync.mcollective.broker import try_broker
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.nodes.mcollective import MASTER
 from configdb_sync.nodes.names import is_plain, natural_key

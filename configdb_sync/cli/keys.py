@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.cli.options import Session, settings_options
-from configdb_sync.configdb.server import opening as configdb_opening
+from configdb_sync.configdb_server import schema as configdb_opening
 from configdb_sync.database import Database, Schema, conversion, keyring
 from configdb_sync.database.urls import key_file_of, parsed
 from configdb_sync.errors import SettingsError, StateError

@@ -20,7 +20,6 @@ _PLACES = {
     "plan": ("runs", "plan"),
     "sync": ("runs", "sync"),
     "ping": ("ping", "ping"),
-    "simulate": ("simulate", "simulate"),
     "approve": ("past", "approve"),
     "runs": ("past", "runs"),
     "status": ("status", "status"),

@@ -75,14 +75,14 @@ def serve(
     """
     # Late, so that the other commands needn't load the server.
     from configdb_sync.configdb import clouds
-    from configdb_sync.configdb.server import keystone, service
-    from configdb_sync.configdb.server.access import Access, OpenAccess, TokenAccess
-    from configdb_sync.configdb.server.call import Limits
+    from configdb_sync.configdb_server import service
+    from configdb_sync.configdb_server.access import Access, Guard, OpenAccess, TokenAccess, guard
+    from configdb_sync.configdb_server.messages import Limits
 
     sign_log_lines(service_id(session.run))
-    access: Access | keystone.Guard = OpenAccess()
+    access: Access | Guard = OpenAccess()
     if auth == "keystone":
-        access = keystone.guard(clouds.read(session.environ), write_role, read_role)
+        access = guard(clouds.read(session.environ), write_role, read_role)
     elif auth == "token":
         access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
     told = service.Service(

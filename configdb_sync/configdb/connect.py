@@ -125,7 +125,7 @@ def _embedded(database_url: str | None, workers: int) -> InProcessExchange:
     if database_url is None:
         raise SettingsError("the embedded ConfigDB needs a database", way_out="see --configdb-database and --state")
     # Only here the client knows of the server, and only when it is to be in this process.
-    from configdb_sync.configdb.server import access, app
+    from configdb_sync.configdb_server import access, app
 
     application = app.create_app(database_url, access=access.OpenAccess(), connections=workers)
     return InProcessExchange(application, application.close)

@@ -13,27 +13,25 @@ from typing import Any, TypeAlias
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
 
+from configdb_sync.hiera.errors import UnreadableDocumentError, fault, printable
 from configdb_sync.hiera.events import (
     ALIAS,
     MAPPING,
     MAPPING_END,
+    MAPPING_TAGS,
     SCALAR,
     SEQUENCE,
     SEQUENCE_END,
-    STREAM_END,
-    events_of,
-)
-from configdb_sync.hiera.faults import UnreadableError, fault, printable
-from configdb_sync.hiera.keylines import keys_of
-from configdb_sync.hiera.scalar_events import (
-    MAPPING_TAGS,
     SEQUENCE_TAGS,
+    STREAM_END,
     PlainScalars,
     TagError,
+    events_of,
     key_value,
+    keys_of,
     scalar_of,
 )
-from configdb_sync.hiera.special import MERGE, ScalarError, Special
+from configdb_sync.hiera.scalars import MERGE, ScalarError, Special
 from configdb_sync.jsonvalues import MAX_DEPTH
 
 Value: TypeAlias = Any
@@ -75,8 +73,8 @@ class Built:
 def build(text: str, plain: PlainScalars, anchors: Mapping[str, Anchored] | None = None) -> Built:
     """Return the value of a text of one document (without a BOM). ``anchors`` are those that stand before the text.
 
-    Raises ``UnreadableError`` for what libyaml or Ruby refuses, for several documents, for tags and scalars that JSON
-    can't carry, for aliases into themselves, and for nesting or expansion beyond the bounds.
+    Raises ``UnreadableDocumentError`` for what libyaml or Ruby refuses, for several documents, for tags and scalars
+    that JSON can't carry, for aliases into themselves, and for nesting or expansion beyond the bounds.
     """
     builder = _Builder(text, plain, anchors or {})
     try:
@@ -85,7 +83,7 @@ def build(text: str, plain: PlainScalars, anchors: Mapping[str, Anchored] | None
         raise syntax_fault(error, text) from None
 
 
-def syntax_fault(error: YAMLError, text: str) -> UnreadableError:
+def syntax_fault(error: YAMLError, text: str) -> UnreadableDocumentError:
     """Return the fault for what libyaml found wrong in ``text``; libyaml's own words hold no content."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -169,10 +167,10 @@ class _Builder:
                 path.append(key.text if isinstance(key, Special) else key)
         return path
 
-    def _fault(self, event: Any, reason: str) -> UnreadableError:
+    def _fault(self, event: Any, reason: str) -> UnreadableDocumentError:
         return fault(reason, line=event.start_mark.line + 1, path=self._path())
 
-    def _tag_fault(self, event: Any) -> UnreadableError:
+    def _tag_fault(self, event: Any) -> UnreadableDocumentError:
         return self._fault(event, f"the tag {printable(event.tag)} stands for what JSON can't carry")
 
     def _scalar(self, event: Any) -> Value:

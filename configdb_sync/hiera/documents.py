@@ -6,23 +6,94 @@ Requirements U11, U18, U19.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from configdb_sync.hiera import rewriting
-from configdb_sync.hiera.blocks import split
+from configdb_sync.hiera.blocks import MAX_BYTES, decode, link_hint, split
 from configdb_sync.hiera.builder import Anchored
-from configdb_sync.hiera.decoding import MAX_BYTES, decode, link_hint
-from configdb_sync.hiera.entries import Block, Blocks, Entry, meaning, repeat_warning
-from configdb_sync.hiera.exchanging import Kept, Rewrite, either
-from configdb_sync.hiera.faults import UnreadableError
-from configdb_sync.hiera.layout import Layout
-from configdb_sync.hiera.memory import Memory
-from configdb_sync.hiera.pieces import Parsed, joined
-from configdb_sync.hiera.scalar_events import PlainScalars
-from configdb_sync.hiera.survey import Surveys
-from configdb_sync.jsonvalues import Json, combine_digests
+from configdb_sync.hiera.entries import Block, BlockCache, Blocks, KeyEntry, meaning, repeat_warning, too_long
+from configdb_sync.hiera.errors import UnreadableDocumentError
+from configdb_sync.hiera.events import KeyPlace, PlainScalars, Repeat
+from configdb_sync.hiera.file_text import FileText, FileTexts
+from configdb_sync.hiera.rewriting import KeptText, Rewrite, either
+from configdb_sync.jsonvalues import Json, combine_digests, dumps, value_digest
 
-__all__ = ["MAX_BYTES", "HieraDocument", "Kept", "Reader", "Rewrite", "created", "either"]
+Parsed: TypeAlias = tuple[dict[str, KeyEntry], list[str]]
+"""A file's entries by key, in file order, and the warnings about it."""
+
+BlockOf: TypeAlias = Callable[[str, Mapping[str, Anchored]], Block]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    offset: int
+    block: Block
+
+
+class _Lines:
+    """Counts the lines before a place in a text; the text is looked through at the first question."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def before(self, offset: int) -> int:
+        if self._ends is None:
+            self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        return bisect_left(self._ends, offset)
+
+
+def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
+    """Return what the pieces of ``text`` hold together, a later key over an earlier one.
+
+    None where only the whole text tells: a piece that doesn't parse alone, keys that JSON can't tell apart, too much.
+    """
+    entries: dict[str, KeyEntry] = {}
+    anchors: dict[str, Anchored] = {}
+    homes: dict[str, _Cut] = {}
+    repeats: list[Repeat] = []
+    length = 0
+    lines = _Lines(text)
+    offset = len(text) - sum(map(len, pieces))
+    for piece in pieces:
+        try:
+            block = block_of(piece, anchors)
+        except UnreadableDocumentError:
+            return None
+        length += block.cost
+        if too_long(length):
+            return None
+        cut = _Cut(offset, block)
+        for entry in block.entries:
+            if entry.key in entries:
+                repeat = _repeat(lines, entry, entries[entry.key], homes[entry.key], cut)
+                if repeat is None:
+                    return None
+                repeats.append(repeat)
+            entries[entry.key] = entry
+            homes[entry.key] = cut
+        anchors.update(block.anchors)
+        if block.repeats:
+            repeats.extend(repeat.shifted(lines.before(offset)) for repeat in block.repeats)
+        offset += len(piece)
+    return entries, [repeat_warning(repeat) for repeat in repeats]
+
+
+def _repeat(lines: _Lines, entry: KeyEntry, before: KeyEntry, home: _Cut, cut: _Cut) -> Repeat | None:
+    """Return the warning about a key in two pieces; None where the pieces alone don't tell its lines."""
+    kinds = [(found.marks or {}).get("key") for found in (before, entry)]
+    if kinds[0] != kinds[1] or any(len(block.entries) > 1 or block.repeats for block in (home.block, cut.block)):
+        return None
+    first, second = (KeyPlace((), entry.key, lines.before(place.offset) + 1) for place in (home, cut))
+    return Repeat(first, second)
+
+
+__all__ = ["MAX_BYTES", "HieraDocument", "KeptText", "Reader", "Rewrite", "created", "either"]
 
 _BUDGET = 4 << 20
 """Characters of text and JSON of remembered blocks; grows to four times the largest document."""
@@ -33,7 +104,7 @@ class HieraDocument:
 
     __slots__ = ("_digest", "_entries", "_reader", "raw", "values", "warnings")
 
-    def __init__(self, raw: bytes, entries: dict[str, Entry], warnings: Iterable[str], reader: Reader) -> None:
+    def __init__(self, raw: bytes, entries: dict[str, KeyEntry], warnings: Iterable[str], reader: Reader) -> None:
         self.raw = raw
         self.values: Mapping[str, Json] = {key: entry.value for key, entry in entries.items()}
         self.warnings = tuple(warnings)
@@ -64,7 +135,7 @@ class HieraDocument:
     def rewritten(
         self,
         target: Mapping[str, Json],
-        kept: Mapping[str, Kept] | None = None,
+        kept: Mapping[str, KeptText] | None = None,
         marks: Mapping[str, Json] | None = None,
     ) -> Rewrite:
         """Return the file's new content that holds ``target``, and the node's own texts of what was replaced.
@@ -82,8 +153,8 @@ class Reader:
     def __init__(self) -> None:
         self._plain = PlainScalars()
         self._blocks = Blocks(self._plain, _BUDGET)
-        self._memory: Memory[Block] = Memory(_BUDGET)
-        self._surveys = Surveys(self._plain, _BUDGET)
+        self._memory: BlockCache[Block] = BlockCache(_BUDGET)
+        self._surveys = FileTexts(self._plain, _BUDGET)
 
     def read(self, raw: bytes) -> HieraDocument:
         """Return the document of a file's bytes.
@@ -99,9 +170,9 @@ class Reader:
             found = self._whole(text)
         return HieraDocument(raw, *found, self)
 
-    def layout_of(self, raw: bytes) -> Layout | None:
+    def file_text(self, raw: bytes) -> FileText | None:
         """Return where the top-level keys of a file stand, None for one that can only be written as a whole."""
-        return self._surveys.layout_of(raw)
+        return self._surveys.file_text(raw)
 
     def _block(self, piece: str, anchors: Mapping[str, Anchored]) -> Block:
         """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
@@ -124,7 +195,7 @@ class Reader:
         if block is None:
             try:
                 block = self._blocks.parse_whole(text)
-            except UnreadableError as error:
+            except UnreadableDocumentError as error:
                 raise link_hint(error, text) from None
             self._memory.put(key, block, len(text) + block.cost)
         return {entry.key: entry for entry in block.entries}, [repeat_warning(repeat) for repeat in block.repeats]
@@ -136,3 +207,12 @@ def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None)
     Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
     """
     return rewriting.created(Reader(), target, marks or {})
+
+
+def document_of(values: Mapping[str, Json]) -> HieraDocument:
+    """Return the document of JSON values; nothing in it has a type that JSON lacks. It isn't for rewriting."""
+    entries = {
+        key: KeyEntry(key, value, f"{json.dumps(key)}:{dumps(value)}", value_digest(value), None)
+        for key, value in values.items()
+    }
+    return HieraDocument(b"", entries, (), Reader())

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from configdb_sync.hiera.builder import Value
-from configdb_sync.hiera.faults import fault
-from configdb_sync.hiera.scalars import check_integer, resolve
-from configdb_sync.hiera.special import ScalarError, Special
+from configdb_sync.hiera.errors import fault
+from configdb_sync.hiera.scalars import ScalarError, Special, check_integer, resolve
 from configdb_sync.jsonvalues import MAX_DEPTH, Json
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")

@@ -1,20 +1,64 @@
-"""Top-level keys with all that is asked of them (value, JSON, digest, type marks), made once per distinct block."""
+"""Top-level keys with their value, JSON, digest and type marks, made once per distinct block of text."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from configdb_sync.hiera.blocks import split_body
 from configdb_sync.hiera.builder import Anchored, Built, build
-from configdb_sync.hiera.faults import UnreadableError, fault, path_text, printable
-from configdb_sync.hiera.keylines import Repeat, repeats_of
+from configdb_sync.hiera.errors import UnreadableDocumentError, fault, path_text, printable
+from configdb_sync.hiera.events import PlainScalars, Repeat, repeats_of
 from configdb_sync.hiera.marks import CollisionError, key_to_json, to_json
-from configdb_sync.hiera.memory import Memory
-from configdb_sync.hiera.scalar_events import PlainScalars
 from configdb_sync.jsonvalues import Json, canonical, dumps
+
+T = TypeVar("T")
+
+
+class BlockCache(Generic[T]):
+    """Remembers values by key as long as their costs (any unit) stay within ``budget`` together. Safe for threads."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._cost = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """Return the value remembered for ``key``, or None."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                return None
+            self._held.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, value: T, cost: int) -> None:
+        """Remember ``value``; whatever then is over the budget is forgotten, ``value`` itself if need be."""
+        with self._lock:
+            before = self._held.pop(key, None)
+            if before is not None:
+                self._cost -= before[1]
+            self._held[key] = (value, cost)
+            self._cost += cost
+            while self._cost > self._budget and self._held:
+                self._cost -= self._held.popitem(last=False)[1][1]
+
+    def grow(self, budget: int) -> None:
+        """Raise the budget to ``budget`` if it is lower."""
+        with self._lock:
+            self._budget = max(self._budget, budget)
+
+    @property
+    def cost(self) -> int:
+        """What is remembered now costs this much."""
+        return self._cost
+
 
 _CUT_FROM = 6000
 """A piece of at least so many characters is cut further; smaller ones are parsed in less time than they are cut."""
@@ -26,7 +70,7 @@ MAX_JSON = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyEntry:
     """One top-level key. ``member`` is ``"key":value`` in JSON, ``marks`` None or ``{"key": KIND, "value": MARKS}``."""
 
     key: str
@@ -43,7 +87,7 @@ class Block:
     ``anchors`` are those that it defines for the pieces after it, ``uses`` those that it has from pieces before it.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyEntry, ...]
     repeats: tuple[Repeat, ...] = ()
     anchors: Mapping[str, Anchored] = field(default_factory=dict)
     uses: frozenset[str] = frozenset()
@@ -73,18 +117,18 @@ class Blocks:
 
     def __init__(self, plain: PlainScalars, budget: int) -> None:
         self.plain = plain
-        self.parts: Memory[tuple[_Part, ...]] = Memory(budget)
+        self.parts: BlockCache[tuple[_Part, ...]] = BlockCache(budget)
 
     def parse(self, text: str, anchors: Mapping[str, Anchored] | None = None) -> Block:
         """Return the block for a text whose root is a mapping; cut into parts where it is large.
 
-        ``anchors`` are those of the pieces before it. Raises ``UnreadableError``: for a piece of a file this only
-        says that the file must be read as a whole.
+        ``anchors`` are those of the pieces before it. Raises ``UnreadableDocumentError``: for a piece of a file this
+        only says that the file must be read as a whole.
         """
         if len(text) >= _CUT_FROM:
             try:
                 return Block(tuple(_entry_of_part(part) for part in self._joined(text, _DEEPEST_CUT)))
-            except (_NotApartError, UnreadableError):
+            except (_NotApartError, UnreadableDocumentError):
                 pass
         return self.parse_whole(text, anchors)
 
@@ -138,7 +182,7 @@ class Blocks:
         if len(text) >= _CUT_FROM:
             try:
                 return self._joined(text, cuts)
-            except (_NotApartError, UnreadableError):
+            except (_NotApartError, UnreadableDocumentError):
                 pass
         built = build(text, self.plain)
         if built.odd or built.repeats or built.empty or built.anchors:
@@ -150,7 +194,7 @@ class Blocks:
         raise _NotApartError
 
 
-def collision_fault(repeat: Repeat) -> UnreadableError:
+def collision_fault(repeat: Repeat) -> UnreadableDocumentError:
     """Return the fault for two keys that JSON can't tell apart."""
     return fault(
         f"the key {printable(repeat.second.text)} also stands in line {repeat.first.line} as a key of another type; "
@@ -166,7 +210,7 @@ def repeat_warning(repeat: Repeat) -> str:
     return f"key {name} stands twice, in lines {repeat.first.line} and {repeat.second.line}; the last one counts"
 
 
-def too_long(length: int) -> UnreadableError | None:
+def too_long(length: int) -> UnreadableDocumentError | None:
     """Return the fault for a document whose JSON text has more than ``MAX_JSON`` bytes, or None."""
     if length <= MAX_JSON:
         return None
@@ -174,7 +218,10 @@ def too_long(length: int) -> UnreadableError | None:
 
 
 def meaning(anchored: Anchored) -> str:
-    """Return a digest of what an anchor stands for, types included. Raises ``UnreadableError`` if JSON can't say it."""
+    """Return a digest of what an anchor stands for, types included.
+
+    Raises ``UnreadableDocumentError`` if JSON can't tell its keys apart.
+    """
     try:
         found = to_json(anchored.value) if anchored.odd else (anchored.value, None)
     except CollisionError:
@@ -204,7 +251,7 @@ def _converted(built: Built, text: str, plain: PlainScalars) -> tuple[dict[str, 
     return values, marks
 
 
-def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[Entry, ...]:
+def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[KeyEntry, ...]:
     entries = []
     length = 0
     for key, value in values.items():
@@ -217,11 +264,11 @@ def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[Entry, ..
     return tuple(entries)
 
 
-def _entry(key: str, value: Json, text: str, plain: str, marks: Json = None) -> Entry:
-    return Entry(key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks)
+def _entry(key: str, value: Json, text: str, plain: str, marks: Json = None) -> KeyEntry:
+    return KeyEntry(key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks)
 
 
-def _entry_of_part(part: _Part) -> Entry:
+def _entry_of_part(part: _Part) -> KeyEntry:
     return _entry(part.key or "", part.value, part.text, part.canonical)
 
 

@@ -1,16 +1,19 @@
-"""The two layouts of ``/etc/hiera`` (Fuel 9 and 10) and their default data sources (U7, F4).
+"""The two layouts of ``/etc/hiera`` (Fuel 9 and 10), and who a node is by its base files (U4, U7, F4).
 
-The hierarchies are those of the ``hiera.yaml`` of Fuel 9.0 to 11. Which of the two holds for a node is told
-by its base files alone.
+The node's base files alone tell which of the two it has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from configdb_sync.errors import NodeError
-from configdb_sync.hiera.datasource import DataSource
+from configdb_sync.hiera.path_template import has_odd_characters
+from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.names import NAME_LIMIT
 
 _RESTORE = "deploy the node, or restore the file"
 
@@ -51,38 +54,55 @@ def is_foreign(path: str, layout: Layout) -> bool:
     return layout_of({*layout.base_files, path}) is not layout
 
 
-def _hierarchy(*base: str) -> tuple[DataSource, ...]:
-    entries: tuple[str | tuple[str, str], ...] = (
-        "plugins/*",
-        ("override/node", "override/node/%{fqdn}"),
-        "override/class/*",
-        "override/module/*",
-        "override/plugins",
-        "override/common",
-        "override/configuration",
-        ("override/configuration/node", "override/configuration/%{fqdn}"),
-        "override/configuration/role",
-        "override/configuration/cluster",
-        "override/configuration/default_route",
-        "override/configuration/remove_ovs_usage",
-        ("override/hostname", "override/%{hostname}"),
-        "class/*",
-        "module/*",
-        "deleted_nodes",
-        "nodes",
-        "old_admin_user",
-        "globals",
-        *base,
-    )
-    return tuple(DataSource(*entry) if isinstance(entry, tuple) else DataSource(entry, entry) for entry in entries)
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_LOOK = "look at the file: is it one that Fuel made?"
 
 
-DEFAULT: Mapping[Layout, tuple[DataSource, ...]] = {
-    Layout.FUEL9: _hierarchy("astute"),
-    Layout.FUEL10: _hierarchy("node", "cluster"),
-}
-"""The data sources of each layout, in Hiera's order.
+@dataclass(frozen=True)
+class NodeFacts:
+    """A node's own word on itself. ``scope`` is what placeholders are looked up in; it holds secrets."""
 
-Two are the source document's: ``override/configuration`` (on nodes a folder of that name) and
-``override/hostname`` for its ``override/<hostname>.yaml``.
-"""
+    uid: str
+    environment: int
+    fqdn: str | None
+    hostname: str | None
+    scope: Mapping[str, Json] = field(repr=False, compare=False)
+
+
+def facts_of(layout: Layout, documents: Mapping[str, Document]) -> NodeFacts:
+    """Return a node's facts from its base documents by path (``astute.yaml``, or the two of Fuel 10).
+
+    ``deployment_id`` and ``uid`` may each be an integer or text. ``fqdn`` and ``hostname`` are texts that may
+    be missing; ``hostname`` is then the first label of ``fqdn``, as Facter has it. Raises ``NodeError`` if a
+    base document, ``deployment_id`` or ``uid`` is missing, or one of the four isn't what it should be.
+    """
+    scope: dict[str, Json] = {}
+    for path in reversed(layout.base_files):
+        if path not in documents:
+            raise NodeError(f"its base file {path} can't be used", way_out="see the fault of that file")
+        scope.update(documents[path])
+    where = " and ".join(layout.base_files)
+    environment = _text(scope, "deployment_id", where)
+    uid = _text(scope, "uid", where)
+    for name, value in (("deployment_id", environment), ("uid", uid)):
+        if value is None:
+            raise NodeError(f"has no fact {name} in {where}", way_out=_LOOK)
+    if environment is None or not _NUMBER.fullmatch(environment):
+        raise NodeError(f"its fact deployment_id in {where} is no environment's number", way_out=_LOOK)
+    if uid is None or len(uid) > NAME_LIMIT or "/" in uid:
+        raise NodeError(f"its fact uid in {where} can't be a node's id", way_out=_LOOK)
+    fqdn = _text(scope, "fqdn", where)
+    hostname = _text(scope, "hostname", where) or (fqdn.partition(".")[0] or None if fqdn else None)
+    scope.update(uid=uid, deployment_id=int(environment), **({"hostname": hostname} if hostname else {}))
+    return NodeFacts(uid=uid, environment=int(environment), fqdn=fqdn, hostname=hostname, scope=scope)
+
+
+def _text(scope: Mapping[str, Json], name: str, where: str) -> str | None:
+    value = scope.get(name)
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value or has_odd_characters(value):
+        raise NodeError(f"its fact {name} in {where} is no text", way_out=_LOOK)
+    return value

@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from configdb_sync.hiera.builder import Value
-from configdb_sync.hiera.scalars import MAX_DIGITS, resolve
-from configdb_sync.hiera.special import ScalarError, Special
+from configdb_sync.hiera.scalars import MAX_DIGITS, ScalarError, Special, resolve
 from configdb_sync.jsonvalues import Json
 
 Marks: TypeAlias = Any

@@ -6,24 +6,28 @@ pre-shared key. It is compared in constant time before the body is read; whateve
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from configdb_sync.mcollective.faults import ForgedError, MarshalError, UnreadableError
-from configdb_sync.mcollective.marshal import Limits, loads
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.values import (
+from configdb_sync.errors import ProductError
+from configdb_sync.mcollective.marshal import (
     US_ASCII,
     UTF_8,
+    MarshalError,
+    MarshalLimits,
     Ruby,
     String,
     Symbol,
     Value,
+    dumps,
     keyed,
     kind,
+    loads,
     plain,
     printable,
     text,
@@ -36,8 +40,22 @@ FUEL_TTL = 4294957
 
 PING, PONG = String(b"ping", UTF_8), String(b"pong", UTF_8)
 
-_ENVELOPE = Limits(depth=8, values=2000)
+_ENVELOPE = MarshalLimits(depth=8, values=2000)
 _NAME = 200
+_SETTING = "plugin.rabbitmq.base64"
+_MARSHAL_IN_BASE64 = b"BAh"
+
+
+class UnreadableMessageError(ProductError):
+    """A message that isn't what the protocol says: cut, too big, of other types."""
+
+
+class ForgedError(UnreadableMessageError):
+    """A message whose hash isn't made with our pre-shared key."""
+
+
+class EncodedError(UnreadableMessageError):
+    """A message in base64 where none is set, or the other way round (``plugin.rabbitmq.base64``)."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ def reply(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int)
 
 
 def read_request(raw: bytes, signer: Signer) -> Envelope:
-    """Return a request. Raises ``ForgedError`` for a wrong hash, ``UnreadableError`` for what isn't one."""
+    """Return a request. Raises ``ForgedError`` for a wrong hash, ``UnreadableMessageError`` for what isn't one."""
     return _opened(raw, signer, "agent")
 
 
@@ -138,7 +156,7 @@ def rpc_request(agent: str, action: str, caller: str, data: Mapping[str, Value])
 
 
 def read_rpc_request(body: bytes) -> RpcRequest:
-    """Return the RPC request in a body. Raises ``UnreadableError``."""
+    """Return the RPC request in a body. Raises ``UnreadableMessageError``."""
     try:
         fields = keyed(loads(body))
         data = {name: plain(value) for name, value in keyed(fields.get("data")).items()}
@@ -150,7 +168,7 @@ def read_rpc_request(body: bytes) -> RpcRequest:
             data.pop("process_results", True) is not False,
         )
     except MarshalError as error:
-        raise UnreadableError(f"a request whose body of {len(body)} bytes can't be read: {error.what}") from None
+        raise UnreadableMessageError(f"a request whose body of {len(body)} bytes can't be read: {error.what}") from None
 
 
 def rpc_reply(code: int, message: str, data: Mapping[str, Value]) -> bytes:
@@ -160,7 +178,7 @@ def rpc_reply(code: int, message: str, data: Mapping[str, Value]) -> bytes:
 
 
 def read_rpc_reply(body: bytes) -> RpcReply:
-    """Return the RPC reply in a body; its text is made fit for one line. Raises ``UnreadableError``."""
+    """Return the RPC reply in a body; its text is made fit for one line. Raises ``UnreadableMessageError``."""
     try:
         fields = keyed(loads(body))
         code = fields.get("statuscode")
@@ -170,7 +188,7 @@ def read_rpc_reply(body: bytes) -> RpcReply:
         shown = printable(message.content) if isinstance(message, String) else ""
         data = {name: plain(value) for name, value in keyed(fields.get("data", {})).items()}
     except MarshalError as error:
-        raise UnreadableError(f"unreadable reply: body of {len(body)} bytes: {error.what}") from None
+        raise UnreadableMessageError(f"unreadable reply: body of {len(body)} bytes: {error.what}") from None
     return RpcReply(code, shown, data)
 
 
@@ -187,6 +205,24 @@ def is_pong(body: bytes) -> bool:
         return False
 
 
+def encode(raw: bytes, *, wrapped: bool) -> bytes:
+    """Return a message as it goes over the wire (B13)."""
+    return base64.b64encode(raw) if wrapped else raw
+
+
+def decode(raw: bytes, *, wrapped: bool) -> bytes:
+    """Return a message as it was before the wire. Raises ``EncodedError`` that names the setting."""
+    if not wrapped:
+        if raw.startswith(_MARSHAL_IN_BASE64):
+            raise EncodedError(f"a message of {len(raw)} bytes in base64, and {_SETTING} is not set here")
+        return raw
+    try:
+        # Ruby breaks the lines.
+        return base64.b64decode(raw.translate(None, b"\r\n"), validate=True)
+    except binascii.Error:
+        raise EncodedError(f"a message of {len(raw)} bytes that is not in base64, and {_SETTING} is set here") from None
+
+
 def _sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
     whole = {Symbol(name): value for name, value in fields.items()}
     whole[Symbol("hash")] = String(signer.hash(fields["body"]), US_ASCII)
@@ -200,7 +236,7 @@ def _opened(raw: bytes, signer: Signer, agent: str) -> Envelope:
         if not isinstance(body, String) or not isinstance(digest, String):
             raise MarshalError("body or hash is missing")
     except MarshalError as error:
-        raise UnreadableError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
+        raise UnreadableMessageError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
     if not hmac.compare_digest(signer.hash(body.content), digest.content):
         raise ForgedError(f"a message of {len(raw)} bytes whose hash isn't made with our pre-shared key")
     try:
@@ -214,7 +250,7 @@ def _opened(raw: bytes, signer: Signer, agent: str) -> Envelope:
             filters=_filters(fields.get("filter")),
         )
     except MarshalError as error:
-        raise UnreadableError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
+        raise UnreadableMessageError(f"unreadable message of {len(raw)} bytes: {error.what}") from None
 
 
 def _identity(value: Ruby) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from configdb_sync.mcollective.faults import UnreadableError
+from configdb_sync.errors import ProductError
 
 HEAD = 64 << 10
 """Longest command and headers, in bytes."""
@@ -18,6 +18,10 @@ _END = re.compile(rb"\r?\n\r?\n")
 _LENGTH = re.compile(rb"^content-length:[ \t]*([^\r\n]*)", flags=re.MULTILINE)
 _LINE_ENDS = b"\r\n"
 _DIGITS = 12
+
+
+class FrameError(ProductError):
+    """Bytes that can't be STOMP."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Splitter:
         self._left: int | None = None
 
     def feed(self, chunk: bytes) -> Iterator[RawFrame]:
-        """Yield the frames that end in ``chunk``. Raises ``UnreadableError`` for what can't be STOMP.
+        """Yield the frames that end in ``chunk``. Raises ``FrameError`` for what can't be STOMP.
 
         All of it must be taken before the next call; after an error there is no going on.
         """
@@ -68,10 +72,10 @@ class Splitter:
         end = _END.search(self._buffer, start)
         nul = self._buffer.find(b"\0", start, end.start() if end else len(self._buffer))
         if nul >= 0:
-            raise UnreadableError(f"a STOMP frame that ends within its headers, after {nul} bytes")
+            raise FrameError(f"a STOMP frame that ends within its headers, after {nul} bytes")
         if end is None:
             if len(self._buffer) > HEAD:
-                raise UnreadableError(f"STOMP headers of more than {HEAD} bytes")
+                raise FrameError(f"STOMP headers of more than {HEAD} bytes")
             return rest[:0]
         # What of this chunk belongs to the body: all beyond the end of the empty line.
         over = len(self._buffer) - end.end() + max(0, len(taken) - HEAD - 4)
@@ -88,7 +92,7 @@ class Splitter:
             return None
         digits = found[1].strip()
         if not digits.isdigit() or len(digits) > _DIGITS:
-            raise UnreadableError("a STOMP frame whose content-length is no number")
+            raise FrameError("a STOMP frame whose content-length is no number")
         return int(digits)
 
     def _in_body(self, rest: memoryview) -> tuple[RawFrame | None, memoryview]:
@@ -100,7 +104,7 @@ class Splitter:
             self._left -= len(part)
             return None, rest[len(part) :]
         if rest[0]:
-            raise UnreadableError(f"a STOMP frame of {self._size} bytes that doesn't end where it should")
+            raise FrameError(f"a STOMP frame of {self._size} bytes that doesn't end where it should")
         return self._done(), rest[1:]
 
     def _until_nul(self, rest: memoryview) -> tuple[RawFrame | None, memoryview]:

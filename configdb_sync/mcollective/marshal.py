@@ -1,17 +1,104 @@
-"""Reads Ruby's Marshal format 4.8, strictly and no more of it than MCollective's messages use.
+"""Ruby's Marshal format 4.8: the part of it that MCollective's messages use.
 
-Nil, true, false, Integer, String, Symbol, Array, Hash, and links to what came before. Any other type is a
-``MarshalError``, as are bytes missing, left over or not in their place. What is read may come from an enemy: depth,
-number of values (links count for what they lead to) and lengths are bounded before anything is made of them.
+``nil``, ``true``, ``false`` and Integer are None, bool and int; Array is list, Hash is dict. Text is never decoded:
+the reader of a String judges whether its bytes are what its encoding says.
+
+Reading is strict: any other type is a ``MarshalError``, as are bytes missing, left over or not in their place. Input
+may be hostile: depth, number of values (links count for what they lead to) and lengths are checked before anything is
+made of them. Writing gives the bytes that Ruby itself writes, except that an object used twice is written twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from configdb_sync.mcollective.faults import MarshalError
-from configdb_sync.mcollective.values import US_ASCII, UTF_8, Ruby, String, Symbol, kind, plain
+from configdb_sync.errors import ProductError
+
+Ruby: TypeAlias = Any
+"""None, bool, int, String, Symbol, list of Ruby, or dict with String, Symbol or int keys. The writer also takes str
+(a UTF-8 String), bytes (a binary String) and tuples."""
+
+Value: TypeAlias = Any
+"""What actions take and give: None, bool, int, bytes, Symbol, list and dict of these. Str is taken too, never given."""
+
+UTF_8 = "UTF-8"
+US_ASCII = "US-ASCII"
+
+_KINDS: Mapping[type, str] = {
+    type(None): "nil",
+    bool: "a boolean",
+    int: "an Integer",
+    list: "an Array",
+    dict: "a Hash",
+}
+
+
+class MarshalError(ProductError):
+    """Bytes that aren't the subset of Ruby's Marshal format that is read here, or a value that it can't carry."""
+
+
+@dataclass(frozen=True)
+class String:
+    """A Ruby String: its bytes, and the name of its encoding (None for binary)."""
+
+    content: bytes
+    encoding: str | None = None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A Ruby Symbol."""
+
+    name: str
+
+
+def plain(value: Ruby) -> Value:
+    """Return a value as actions give it: Strings become their bytes, at every depth."""
+    if isinstance(value, String):
+        return value.content
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    return value
+
+
+def keyed(value: Ruby) -> dict[str, Ruby]:
+    """Return a Hash whose keys are Symbols (or Strings in UTF-8) by their names. Raises ``MarshalError``."""
+    if not isinstance(value, dict):
+        raise MarshalError(f"a Hash was due, not {kind(value)}")
+    found: dict[str, Ruby] = {}
+    for key, item in value.items():
+        name = key.name if isinstance(key, Symbol) else text(key)
+        if name in found:
+            raise MarshalError("a key is there twice")
+        found[name] = item
+    return found
+
+
+def text(value: Ruby, longest: int = 4096) -> str:
+    """Return a String's text, bytes that aren't UTF-8 escaped. Raises ``MarshalError`` for anything else."""
+    if not isinstance(value, String):
+        raise MarshalError(f"a String was due, not {kind(value)}")
+    if len(value.content) > longest:
+        raise MarshalError(f"a String of {len(value.content)} bytes where {longest} do")
+    return value.content.decode("utf-8", errors="backslashreplace")
+
+
+def kind(value: Ruby) -> str:
+    """Return the Ruby name of a value's type, for errors."""
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def printable(content: bytes | str, longest: int = 300) -> str:
+    """Return a peer's text fit for one line: control characters escaped, cut at ``longest`` characters."""
+    line = content.decode("utf-8", errors="backslashreplace") if isinstance(content, bytes) else content
+    line = " ".join(line.split())
+    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line[: longest + 1])
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
 
 VERSION = b"\x04\x08"
 _IVARS = 2
@@ -20,7 +107,7 @@ _TRUTH = {ord("0"): None, ord("T"): True, ord("F"): False}
 
 
 @dataclass(frozen=True)
-class Limits:
+class MarshalLimits:
     """How much is read: levels of nesting, values in all, bytes in all."""
 
     depth: int = 64
@@ -28,36 +115,36 @@ class Limits:
     size: int = 64 << 20
 
 
-DEFAULT = Limits()
+DEFAULT = MarshalLimits()
 
 
-def loads(raw: bytes, limits: Limits = DEFAULT) -> Ruby:
+def loads(raw: bytes, limits: MarshalLimits = DEFAULT) -> Ruby:
     """Return the value of a whole Marshal dump. Raises ``MarshalError`` for everything else, whatever it is."""
     if len(raw) > limits.size:
         raise MarshalError(f"{len(raw)} bytes of Marshal data, more than {limits.size}")
     if raw[:2] != VERSION:
         raise MarshalError(f"{len(raw)} bytes that don't begin as Marshal 4.8 does")
-    reader = _Reader(raw, limits)
+    reader = _MarshalReader(raw, limits)
     value = reader.value(0)
     reader.end()
     return value
 
 
 @dataclass
-class _Entry:
+class _LinkedObject:
     """An object that links may lead to; ``weight`` is how many values it stands for, 0 while it is being read."""
 
     value: Ruby = None
     weight: int = 0
 
 
-class _Reader:
-    def __init__(self, raw: bytes, limits: Limits) -> None:
+class _MarshalReader:
+    def __init__(self, raw: bytes, limits: MarshalLimits) -> None:
         self._raw = raw
         self._place = 2
         self._limits = limits
         self._count = 0
-        self._objects: list[_Entry] = []
+        self._objects: list[_LinkedObject] = []
         self._symbols: list[Symbol | None] = []
         self._simple: dict[str, Callable[[], Ruby]] = {
             "i": self._long,
@@ -181,8 +268,8 @@ class _Reader:
         self._add(entry.weight)
         return entry.value
 
-    def _enter(self) -> _Entry:
-        entry = _Entry()
+    def _enter(self) -> _LinkedObject:
+        entry = _LinkedObject()
         self._objects.append(entry)
         return entry
 
@@ -230,3 +317,121 @@ class _Reader:
             raise MarshalError(f"an Integer of {words * 2} bytes, more than {_LARGEST_INTEGER}")
         value = int.from_bytes(self._take(words * 2), "little")
         return -value if sign == "-" else value
+
+
+MAX_DEPTH = 64
+_FIXNUM = 1 << 30
+
+
+def dumps(value: Ruby) -> bytes:
+    """Return the dump of a value (see ``values.Ruby``; bool keys are refused).
+
+    Raises ``MarshalError`` for other types, for text that isn't Unicode and for nesting beyond ``MAX_DEPTH``.
+    """
+    writer = _MarshalWriter()
+    writer.value(value, 0)
+    return VERSION + b"".join(writer.pieces)
+
+
+class _MarshalWriter:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self._symbols: dict[str, int] = {}
+
+    def value(self, value: Ruby, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise MarshalError(f"nested more than {MAX_DEPTH} levels deep")
+        match value:
+            case None:
+                self._put(b"0")
+            case bool():
+                self._put(b"T" if value else b"F")
+            case int():
+                self._integer(value)
+            case str():
+                self._string(String(_encoded(value), UTF_8))
+            case bytes():
+                self._string(String(value))
+            case String():
+                self._string(value)
+            case Symbol():
+                self._symbol(value)
+            case list() | tuple():
+                self._put(b"[" + _long(len(value)))
+                for item in value:
+                    self.value(item, depth + 1)
+            case Mapping():
+                self._hash(value, depth)
+            case _:
+                raise MarshalError(f"a {type(value).__name__} can't be sent")
+
+    def _put(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+
+    def _hash(self, value: Mapping[Ruby, Ruby], depth: int) -> None:
+        self._put(b"{" + _long(len(value)))
+        for key, item in value.items():
+            if isinstance(key, bool) or not isinstance(key, (str, bytes, String, Symbol, int)):
+                raise MarshalError(f"a {type(key).__name__} can't be the key of a Hash")
+            self.value(key, depth + 1)
+            self.value(item, depth + 1)
+
+    def _integer(self, value: int) -> None:
+        if -_FIXNUM <= value < _FIXNUM:
+            self._put(b"i" + _long(value))
+            return
+        words = (abs(value).bit_length() + 15) // 16
+        self._put((b"l-" if value < 0 else b"l+") + _long(words) + abs(value).to_bytes(words * 2, "little"))
+
+    def _string(self, value: String) -> None:
+        if value.encoding is not None:
+            self._put(b"I")
+        self._put(b'"' + _sized(value.content))
+        if value.encoding is not None:
+            self._encoding(value.encoding)
+
+    def _encoding(self, name: str) -> None:
+        self._put(_long(1))
+        if name in {UTF_8, US_ASCII}:
+            self._symbol(Symbol("E"))
+            self._put(b"T" if name == UTF_8 else b"F")
+        else:
+            self._symbol(Symbol("encoding"))
+            self._put(b'"' + _sized(_encoded(name)))
+
+    def _symbol(self, symbol: Symbol) -> None:
+        known = self._symbols.get(symbol.name)
+        if known is not None:
+            self._put(b";" + _long(known))
+            return
+        self._symbols[symbol.name] = len(self._symbols)
+        self._put((b":" if symbol.name.isascii() else b"I:") + _sized(_encoded(symbol.name)))
+        if not symbol.name.isascii():
+            self._encoding(UTF_8)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise MarshalError("text with a lone surrogate can't be sent; give bytes") from None
+
+
+def _sized(content: bytes) -> bytes:
+    return _long(len(content)) + content
+
+
+def _long(value: int) -> bytes:
+    """Return an integer of at most 31 bits in Marshal's own form."""
+    if value == 0:
+        return b"\0"
+    if 0 < value < 123:
+        return bytes([value + 5])
+    if -124 < value < 0:
+        return (value - 5).to_bytes(1, signed=True)
+    for size in range(1, 5):
+        if -(1 << 8 * size) <= value < 1 << 8 * size:
+            return (size if value > 0 else -size).to_bytes(1, signed=True) + (value & ((1 << 8 * size) - 1)).to_bytes(
+                size, "little"
+            )
+    raise MarshalError(f"a length of {value}")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from configdb_sync.mcollective.values import Value
+from configdb_sync.mcollective.marshal import Value
 
 UNREADABLE = -1
 """Code of a failure whose reply carried the right hash and still couldn't be read."""
@@ -23,7 +23,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Failure:
+class ErrorReply:
     """The agent said that it didn't (status codes 1 to 5, or ``UNREADABLE``). ``text``: the node's, fit for a line."""
 
     identity: str
@@ -39,11 +39,11 @@ class Missing:
     hint: str
 
 
-Outcome: TypeAlias = Reply | Failure | Missing
+Outcome: TypeAlias = Reply | ErrorReply | Missing
 
 
 @dataclass
-class Counts:
+class ReplyCounts:
     """What came besides the outcomes, since the beginning.
 
     ``duplicates``: further replies of a node that had answered; ``strangers``: of nodes that weren't asked; ``late``:
@@ -63,7 +63,7 @@ class Rpc(Protocol):
     """Asks nodes' agents; what users of the bus are written against, so that a test can put another in its place."""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ReplyCounts:
         """What came besides the outcomes."""
 
     def call(

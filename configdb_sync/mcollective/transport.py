@@ -1,31 +1,168 @@
-"""stomp.py's connection on a socket of our own, pumped by whoever waits: no thread, so none can hang or be left over.
+"""stomp.py's connection on a non-blocking socket of our own, plain or TLS; the caller that waits moves the bytes.
 
-stomp.py makes and reads frames. What its own transport does with threads (reading, heartbeats, reconnecting) is
-replaced: its waits have no end, its heartbeat thread closes the socket under the reader, and it keeps any amount.
+stomp.py makes and reads frames. Its own transport is replaced: its waits have no end, its heartbeat thread closes the
+socket under the reader, and it keeps any amount. Here there is no thread that could hang or be left over, one thread
+uses the socket at a time, and every wait is a poll with an end.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import select
 import socket
+import ssl
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
-from configdb_sync.mcollective import sockets
-from configdb_sync.mcollective.faults import LostError, UnreadableError
-from configdb_sync.mcollective.frames import RawFrame, Splitter
-from configdb_sync.mcollective.library import (
-    BaseConnection,
-    BaseTransport,
-    ConnectionListener,
-    Frame,
-    Protocol11,
-    parse_frame,
-)
-from configdb_sync.mcollective.settings import Bounds
+from configdb_sync.errors import BusError
+from configdb_sync.mcollective.bus_settings import Bounds, Host, Tls
+from configdb_sync.mcollective.frames import FrameError, RawFrame, Splitter
+from configdb_sync.mcollective.marshal import printable
+
+# At import stomp.py looks up host names, which can take minutes without a name server.
+os.environ.setdefault("STOMP_SKIP_HOSTNAME_SCAN", "1")
+
+from stomp.connect import BaseConnection
+from stomp.exception import StompException
+from stomp.listener import ConnectionListener
+from stomp.protocol import Protocol11
+from stomp.transport import BaseTransport
+from stomp.utils import Frame, parse_frame
+
+# Its debug log shows bodies whole, and hides a passcode only in one of the forms in which it prints it.
+logging.getLogger("stomp.py").disabled = True
+
+CHUNK = 256 << 10
+"""Bytes read at once; small reads make big messages slow."""
+
+Monotonic = Callable[[], float]
+
+
+def connect(host: Host, deadline: float, clock: Monotonic) -> socket.socket:
+    """Return a socket connected to ``host``, non-blocking. Raises ``OSError``; ``TimeoutError`` past ``deadline``.
+
+    Looking the name up takes as long as the system's resolver is set to wait.
+    """
+    places = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(places):
+        left = deadline - clock()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(left / (len(places) - number))
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            if number + 1 == len(places):
+                raise
+        else:
+            return sock
+    raise OSError("the name leads to no address")
+
+
+def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -> ssl.SSLSocket:
+    """Return the socket with TLS around it. Raises ``OSError`` (``ssl.SSLError`` among them)."""
+    assert host.tls is not None
+    secured = context(host.tls).wrap_socket(sock, server_hostname=host.name, do_handshake_on_connect=False)
+    try:
+        while True:
+            try:
+                secured.do_handshake()
+            except ssl.SSLWantReadError:
+                wait(secured, select.POLLIN, deadline - clock())
+            except ssl.SSLWantWriteError:
+                wait(secured, select.POLLOUT, deadline - clock())
+            else:
+                return secured
+    except BaseException:
+        secured.close()
+        raise
+
+
+def context(tls: Tls) -> ssl.SSLContext:
+    """Return what TLS is done with. Raises ``OSError`` that names the file which can't be used."""
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found.minimum_version = ssl.TLSVersion.TLSv1_2
+    for file in tls.ca:
+        try:
+            found.load_verify_locations(file)
+        except OSError as error:
+            raise OSError(f"the CA file {file} can't be used: {error.strerror or error}") from error
+    if not tls.ca:
+        found.load_default_certs()
+    if tls.cert:
+        try:
+            found.load_cert_chain(tls.cert, tls.key, password=lambda: "")
+        except OSError as error:
+            raise OSError(f"the certificate {tls.cert} can't be used: {error.strerror or error}") from error
+    if tls.ciphers:
+        found.set_ciphers(tls.ciphers)
+    if not tls.verify:
+        found.check_hostname = False
+        found.verify_mode = ssl.CERT_NONE
+    return found
+
+
+def wait(sock: socket.socket, event: int, seconds: float) -> None:
+    """Return when ``sock`` is ready. Raises ``TimeoutError`` after ``seconds``."""
+    if not ready(sock, event, seconds):
+        raise TimeoutError("timed out")
+
+
+def ready(sock: socket.socket, event: int, seconds: float) -> bool:
+    """Tell whether ``sock`` got ready for reading or writing within ``seconds``."""
+    poll = select.poll()
+    poll.register(sock, event)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
+
+
+def receive(sock: socket.socket) -> bytes | None:
+    """Return what has come: some bytes, none at the end, None if there is nothing now. Raises ``OSError``."""
+    try:
+        return sock.recv(CHUNK)
+    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return None
+
+
+def send(sock: socket.socket, content: memoryview) -> int:
+    """Send what goes now; return how many bytes that were. Raises ``OSError``."""
+    try:
+        return sock.send(content[:CHUNK])
+    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return 0
+
 
 _ROUNDS = 16
 _BACKLOG = 32 << 20
+
+
+@dataclass(eq=False)
+class ConnectionLostError(BusError):
+    """A connection that was up broke, or the broker ended it.
+
+    ``text``: the broker's words, if it gave any; ``lasting``: by them it would do so again.
+    """
+
+    text: str | None = None
+    lasting: bool = False
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that came. ``sender`` is who the header claims sent it; ``body`` None if it was beyond the limit."""
+
+    sender: str
+    body: bytes | None = field(repr=False)
+    size: int
+    destination: str = ""
+    reply_to: str = ""
 
 
 class Inbox(ConnectionListener):  # type: ignore[misc]
@@ -33,30 +170,39 @@ class Inbox(ConnectionListener):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.size = 0
-        self.connected: Frame | None = None
-        self.error: Frame | None = None
-        self._messages: deque[Frame] = deque()
+        self.connected: Mapping[str, str] | None = None
+        self.error: str | None = None
+        self._messages: deque[Message] = deque()
 
     def on_connected(self, frame: Frame) -> None:
-        """Keep the broker's welcome."""
-        self.connected = frame
+        """Keep the headers with which the broker lets us in."""
+        self.connected = frame.headers
 
     def on_error(self, frame: Frame) -> None:
-        """Keep the broker's complaint."""
-        self.error = frame
+        """Keep the broker's complaint, fit for one line."""
+        parts = (str(frame.headers.get("message", "")), printable(frame.body or b""))
+        self.error = printable(": ".join(part for part in parts if part))
 
     def on_message(self, frame: Frame) -> None:
         """Keep a message."""
-        self._messages.append(frame)
-        self.size += len(frame.body or b"")
+        headers = frame.headers
+        message = Message(
+            sender=str(headers.get("mc_sender", "")),
+            body=frame.body,
+            size=frame.size,
+            destination=str(headers.get("destination", "")),
+            reply_to=str(headers.get("reply-to", "")),
+        )
+        self._messages.append(message)
+        self.size += len(message.body or b"")
 
-    def take(self) -> Frame | None:
+    def take(self) -> Message | None:
         """Return the oldest message, None if there is none."""
         if not self._messages:
             return None
-        frame = self._messages.popleft()
-        self.size -= len(frame.body or b"")
-        return frame
+        message = self._messages.popleft()
+        self.size -= len(message.body or b"")
+        return message
 
 
 class PumpedTransport(BaseTransport):  # type: ignore[misc]
@@ -71,7 +217,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         vhost: str,
         inbox: Inbox,
         bounds: Bounds,
-        clock: sockets.Monotonic,
+        clock: Monotonic,
     ) -> None:
         super().__init__(auto_decode=False)
         self.set_listener("inbox", inbox)
@@ -86,16 +232,16 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self._more = False
 
     def send(self, encoded_frame: bytes) -> None:
-        """Send a frame, taking in what comes meanwhile. Raises ``LostError``."""
+        """Send a frame, taking in what comes meanwhile. Raises ``ConnectionLostError``."""
         rest = memoryview(encoded_frame)
         moved = self._clock()
         while rest:
             sock = self._alive()
             try:
-                sent = sockets.send(sock, rest)
+                sent = send(sock, rest)
             except OSError as error:
                 # What the broker said last tells why.
-                with suppress(LostError):
+                with suppress(ConnectionLostError):
                     self.pump(0)
                 raise self._lost(_reason(error)) from error
             rest = rest[sent:]
@@ -107,19 +253,19 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             else:
                 # The broker may be unable to take more before we have taken something of it.
                 full = self._inbox.size > _BACKLOG
-                sockets.ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
+                ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
                 if not full:
                     self.pump(0)
 
     def pump(self, seconds: float) -> None:
-        """Take in what has come, or comes first within ``seconds``. Raises ``LostError``."""
+        """Take in what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
         sock = self._alive()
-        if not self._more and not sockets.ready(sock, select.POLLIN, seconds):
+        if not self._more and not ready(sock, select.POLLIN, seconds):
             return
         self._more = True
         for _ in range(_ROUNDS):
             try:
-                chunk = sockets.receive(sock)
+                chunk = receive(sock)
             except OSError as error:
                 raise self._lost(_reason(error)) from error
             if chunk is None:
@@ -154,24 +300,24 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             for raw in self._splitter.feed(chunk):
                 frame = _parsed(raw)
                 self.process_frame(frame, raw.head)
-        except LostError:
+        except ConnectionLostError:
             raise
-        except UnreadableError as error:
+        except FrameError as error:
             raise self._lost(f"the broker sent {error.what}") from error
         except Exception as error:  # stomp.py's own handling of a frame
             raise self._lost(f"the broker sent a frame that can't be read ({type(error).__name__})") from None
 
     def _alive(self) -> socket.socket:
         if self._socket is None:
-            raise LostError("the connection is closed")
+            raise ConnectionLostError("the connection is closed")
         return self._socket
 
-    def _lost(self, why: str) -> LostError:
+    def _lost(self, why: str) -> ConnectionLostError:
         self.close()
-        return LostError(why)
+        return ConnectionLostError(why)
 
 
-class Connection(BaseConnection, Protocol11):  # type: ignore[misc]
+class StompConnection(BaseConnection, Protocol11):  # type: ignore[misc]
     """STOMP 1.1 over a pumped transport; heartbeats are the link's, not stomp.py's."""
 
     def __init__(self, transport: PumpedTransport) -> None:
@@ -179,14 +325,15 @@ class Connection(BaseConnection, Protocol11):  # type: ignore[misc]
         Protocol11.__init__(self, transport, heartbeats=(0, 0))
 
     def disconnect(self, receipt: str | None = None, headers: object = None, **more: object) -> None:
-        """Say goodbye, without waiting for an answer."""
-        Protocol11.disconnect(self, receipt, headers, **more)
+        """Say goodbye where that goes at once; no answer is waited for."""
+        with suppress(BusError, StompException):
+            Protocol11.disconnect(self, receipt, headers, **more)
 
 
 def _parsed(raw: RawFrame) -> Frame:
     frame = parse_frame(raw.head + b"\n\n")
     if frame is None:
-        raise UnreadableError("a STOMP frame without a command")
+        raise FrameError("a STOMP frame without a command")
     frame.body = raw.body
     frame.size = raw.size
     return frame

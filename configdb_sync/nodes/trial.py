@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError
-from configdb_sync.mcollective.outcomes import Failure, Outcome, Reply, Rpc
+from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, Rpc
 from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOAD, UPLOADFILE, Agents
 from configdb_sync.nodes.remote.commands import HIERA, Commands
 from configdb_sync.nodes.remote.limits import Limits
@@ -48,7 +48,7 @@ def try_nodes(rpc: Rpc, identities: Sequence[str], *, timeout: float, now: Calla
     }
     usable = [name for name in identities if found[name].error is None]
     for outcome in rpc.call(UPLOADFILE, UPLOAD, data, usable, timeout=timeout):
-        if not isinstance(outcome, Failure) or outcome.code != _REFUSED:
+        if not isinstance(outcome, ErrorReply) or outcome.code != _REFUSED:
             failed = agents.failed(outcome) or NodeError("overwrote what it must not", node=outcome.identity)
             failed.what = f"its agent {UPLOADFILE} can't be used: {failed.what}"
             found[outcome.identity] = NodeTrial(outcome.identity, error=failed)

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from configdb_sync.errors import EnvironmentMismatchError, NodeError, SettingsError
-from configdb_sync.hiera.datasource import DataSource
-from configdb_sync.hiera.declared import parse_entries
-from configdb_sync.hiera.facts import NodeFacts, facts_of
-from configdb_sync.hiera.layouts import DEFAULT, Layout
+from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
+from configdb_sync.hiera.data_sources import DataSource
+from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.names import LevelPath

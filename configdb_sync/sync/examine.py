@@ -15,9 +15,8 @@ from configdb_sync.errors import (
     ProductError,
 )
 from configdb_sync.hiera import HieraDocument, Reader
-from configdb_sync.hiera.facts import facts_of
-from configdb_sync.hiera.layouts import layout_of
-from configdb_sync.hiera.sources import NodeMap, map_node
+from configdb_sync.hiera.data_sources import NodeMap, map_node
+from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from configdb_sync.hiera.builder import Value
-from configdb_sync.hiera.datasource import SUFFIX, DataSource
+from configdb_sync.hiera.data_sources import SUFFIX, DataSource, NodeMap
 from configdb_sync.hiera.marks import typed, typed_key
-from configdb_sync.hiera.sources import NodeMap
-from configdb_sync.hiera.special import Special
+from configdb_sync.hiera.scalars import Special
 from configdb_sync.jsonvalues import Document, Json, document_digest, same
 from configdb_sync.names import LevelPath, place_of
 

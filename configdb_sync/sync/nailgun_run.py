@@ -14,10 +14,9 @@ from typing import ClassVar
 from configdb_sync import failpoints, jsonvalues
 from configdb_sync.errors import DocumentError, NodeError
 from configdb_sync.hiera import HieraDocument
-from configdb_sync.hiera.facts import facts_of
-from configdb_sync.hiera.given import given
-from configdb_sync.hiera.layouts import Layout
-from configdb_sync.hiera.sources import NodeMap
+from configdb_sync.hiera.data_sources import NodeMap
+from configdb_sync.hiera.documents import document_of
+from configdb_sync.hiera.layouts import Layout, facts_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
@@ -71,7 +70,7 @@ class NailgunExaminer(Examiner):
         found = jsonvalues.loads(file.content)
         if not isinstance(found, dict):
             raise DocumentError("Nailgun's data of it is no mapping", file=file.path)
-        return given(found)
+        return document_of(found)
 
     def _paths(self, read: NodeRead, mapped: NodeMap, _stored: StoredNode) -> dict[str, str]:
         """Return the data sources that Nailgun has data of; it knows nothing of the others."""

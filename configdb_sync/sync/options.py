@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from configdb_sync.addresses import Addresses
-from configdb_sync.hiera.declared import check_entries
+from configdb_sync.hiera.data_source_config import check_entries
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Accept
 from configdb_sync.sync.stage import Stage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from configdb_sync.errors import ProductError
-from configdb_sync.hiera.sources import NodeMap
+from configdb_sync.hiera.data_sources import NodeMap
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.sync.folder_stored import FolderStored
 from configdb_sync.sync.folders import Held, Move

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.database import Database, Schema, opened
-from configdb_sync.hiera import Kept
+from configdb_sync.hiera import KeptText
 from configdb_sync.jsonvalues import Json
 from configdb_sync.sync.merge import ABSENT, HiddenKey, Slot
 from configdb_sync.sync.tables import LEASES, NODES, QUIET, RECORDS, SEALED, next_number
@@ -39,7 +39,7 @@ class Record:
     values: str
     files: tuple[str | None, ...]
     hidden: Mapping[str, HiddenKey] = field(default_factory=dict, repr=False)
-    kept: Mapping[str, Kept] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, KeptText] = field(default_factory=dict, repr=False)
     marks: Mapping[str, Json] = field(default_factory=dict, repr=False)
     created: bool = False
     unsettled: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def decode(body: bytes) -> Record:
             key: HiddenKey(_unboxed(hidden["values"]), tuple(map(_unboxed, hidden["ours"])))
             for key, hidden in found["hidden"].items()
         },
-        kept={key: Kept(text, tuple(written)) for key, (text, *written) in found["kept"].items()},
+        kept={key: KeptText(text, tuple(written)) for key, (text, *written) in found["kept"].items()},
         marks=found["marks"],
         created=found["created"],
         unsettled=tuple(found["unsettled"]),

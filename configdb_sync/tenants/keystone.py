@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.clouds import Cloud
-from configdb_sync.configdb.server.keystone import guard
+from configdb_sync.configdb_server.access import guard
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Caller, Environ

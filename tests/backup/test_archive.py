@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.backup import archive, manifest, sqlite
 from configdb_sync.backup.manifest import Manifest, Part
-from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.exits import Exit
 from configdb_sync.sync.records import SCHEMA, open_records

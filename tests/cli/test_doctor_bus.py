@@ -14,16 +14,15 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.faults import parse
-from configdb_sync.simulator.made import made
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.tree import Tree
 from tests.lab.certificates import make_authority
 from tests.lab.laboratory import Laboratory
 from tests.nailgun.conftest import make_small
 from tests.support.nailgun import at_work
 from tests.support.product import Product
+from tests.support.simulator.bus import Simulator
+from tests.support.simulator.faults import parse
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.tree import Tree, made
 
 
 @dataclass(frozen=True)

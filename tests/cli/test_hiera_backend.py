@@ -14,7 +14,7 @@ import pytest
 from configdb_sync.cli import hiera_backend
 from configdb_sync.cli.options import Session
 from configdb_sync.errors import BusError, EnvironmentMismatchError, NailgunError, ProductError
-from configdb_sync.mcollective.outcomes import Counts, Missing, Outcome, Reply
+from configdb_sync.mcollective.outcomes import Missing, Outcome, Reply, ReplyCounts
 from configdb_sync.nailgun.model import NailgunNode
 from tests.support.product import Product, Result, make_product
 from tests.support.rpc import OneByOne
@@ -26,7 +26,7 @@ class Bus(OneByOne):
 
     environments: Mapping[str, int]
     asked: list[str] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: ReplyCounts = field(default_factory=ReplyCounts)
 
     def ask(self, identity: str, agent: str, action: str, data: Mapping[str, Any]) -> Outcome:
         self.asked.append(identity)

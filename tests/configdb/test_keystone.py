@@ -12,7 +12,7 @@ import pytest
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.server import access, app
+from configdb_sync.configdb_server import access, app
 from configdb_sync.errors import AccessError, MissingError
 from tests.configdb.support import NODE
 from tests.peers.keystone import Keystone

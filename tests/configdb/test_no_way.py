@@ -21,7 +21,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.server import access, app
+from configdb_sync.configdb_server import access, app
 from configdb_sync.exits import Exit
 from tests.lab.certificates import Authority, make_authority
 from tests.nailgun.conftest import make_small

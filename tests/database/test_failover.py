@@ -21,7 +21,7 @@ import requests
 import sqlalchemy as sa
 from psycopg import OperationalError as Lost
 
-from configdb_sync.configdb.server.opening import open_configdb
+from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.database import Database, urls
 from configdb_sync.errors import ConfigDBError, StateError
 from configdb_sync.failpoints import VARIABLE

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from configdb_sync.configdb.server import opening as configdb
+from configdb_sync.configdb_server import schema as configdb
 from configdb_sync.database import Database, Schema, opened
 from configdb_sync.errors import StateError
 from configdb_sync.sync import records

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from configdb_sync.configdb.server.app import create_app
-from configdb_sync.configdb.server.opening import SCHEMA, open_configdb
+from configdb_sync.configdb_server.app import create_app
+from configdb_sync.configdb_server.schema import SCHEMA, open_configdb
 from configdb_sync.database import Database, Lookup, conversion, keyring
 from configdb_sync.database.keyring import KeysError
 from configdb_sync.database.sealing import REFUSED

@@ -20,7 +20,7 @@ import pytest
 from configdb_sync.errors import DocumentError
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.marks import typed, typed_key
-from configdb_sync.hiera.special import Special
+from configdb_sync.hiera.scalars import Special
 from configdb_sync.jsonvalues import Json
 
 _SCRIPT = Path(__file__).with_name("ruby_oracle.rb")

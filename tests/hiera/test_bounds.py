@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import DocumentError
 from configdb_sync.hiera import Reader, created
-from configdb_sync.hiera.blocks import split, split_body
-from configdb_sync.hiera.decoding import MAX_BYTES
-from configdb_sync.hiera.memory import Memory
-from configdb_sync.hiera.scalar_events import PlainScalars
+from configdb_sync.hiera.blocks import MAX_BYTES, split, split_body
+from configdb_sync.hiera.entries import BlockCache
+from configdb_sync.hiera.events import PlainScalars
 from configdb_sync.jsonvalues import Json, document_digest, dumps, loads, same
 from tests.hiera.ruby_oracle import outcome
 from tests.hiera.yaml_generation import document
@@ -221,7 +220,7 @@ def test_threads_share_a_reader() -> None:
 
 
 def test_memory_is_bounded_and_forgets_the_least_recently_used() -> None:
-    memory: Memory[int] = Memory(10)
+    memory: BlockCache[int] = BlockCache(10)
     for number in range(4):
         memory.put(number, number, 3)
         assert memory.get(0) == 0

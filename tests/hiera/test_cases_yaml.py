@@ -9,7 +9,7 @@ import pytest
 
 from configdb_sync.errors import DocumentError
 from configdb_sync.hiera import Reader, created
-from configdb_sync.hiera.faults import UnreadableError
+from configdb_sync.hiera.errors import UnreadableDocumentError
 from configdb_sync.jsonvalues import dumps, same
 from tests.hiera.ruby_oracle import RubyOracle, told
 
@@ -18,8 +18,8 @@ def read(text: str) -> dict[str, Any]:
     return dict(Reader().read(text.encode()).values)
 
 
-def refused(text: str | bytes) -> UnreadableError:
-    with pytest.raises(UnreadableError) as caught:
+def refused(text: str | bytes) -> UnreadableDocumentError:
+    with pytest.raises(UnreadableDocumentError) as caught:
         Reader().read(text.encode() if isinstance(text, str) else text)
     return caught.value
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.hiera.datasource import DataSource, problem_of_name, problem_of_path
-from configdb_sync.hiera.declared import parse_entries
-from configdb_sync.hiera.layouts import DEFAULT, Layout
+from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
+from configdb_sync.hiera.data_sources import DataSource, problem_of_name, problem_of_path
+from configdb_sync.hiera.layouts import Layout
 from configdb_sync.jsonvalues import Json
 
 BASE = (

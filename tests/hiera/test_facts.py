@@ -3,8 +3,7 @@
 import pytest
 
 from configdb_sync.errors import NodeError
-from configdb_sync.hiera.facts import facts_of
-from configdb_sync.hiera.layouts import Layout
+from configdb_sync.hiera.layouts import Layout, facts_of
 from configdb_sync.jsonvalues import Json
 
 GOOD: dict[str, Json] = {

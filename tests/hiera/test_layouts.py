@@ -3,8 +3,9 @@
 import pytest
 
 from configdb_sync.errors import NodeError
-from configdb_sync.hiera.datasource import problem_of_name, problem_of_path
-from configdb_sync.hiera.layouts import DEFAULT, Layout, is_foreign, layout_of
+from configdb_sync.hiera.data_source_config import DEFAULT
+from configdb_sync.hiera.data_sources import problem_of_name, problem_of_path
+from configdb_sync.hiera.layouts import Layout, is_foreign, layout_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.hiera.marks import CollisionError, to_json, typed, typed_key
-from configdb_sync.hiera.special import Special
+from configdb_sync.hiera.scalars import Special
 
 SYMBOL = Special("symbol", ":s")
 DATE = Special("date", "2016-01-31")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.hiera.placeholders import expand, parse
+from configdb_sync.hiera.path_template import expand, parse
 
 FACTS = {
     "fqdn": "node-1.example.com",

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Kept, Reader, Rewrite, created, either
+from configdb_sync.hiera import KeptText, Reader, Rewrite, created, either
 from configdb_sync.hiera.dumper import Style, block
-from configdb_sync.hiera.exchanging import WHOLE
-from configdb_sync.hiera.layout import Layout
+from configdb_sync.hiera.file_text import FileText
+from configdb_sync.hiera.rewriting import WHOLE
 from configdb_sync.jsonvalues import same
 from tests.hiera.ruby_oracle import outcome
 from tests.hiera.yaml_generation import document
@@ -40,7 +40,9 @@ def texts(result: Rewrite) -> dict[str, str]:
     return {key: kept.text for key, kept in result.kept.items()}
 
 
-def written(raw: bytes, changes: Mapping[str, Any], kept: Mapping[str, Kept] | None = None, **options: Any) -> Rewrite:
+def written(
+    raw: bytes, changes: Mapping[str, Any], kept: Mapping[str, KeptText] | None = None, **options: Any
+) -> Rewrite:
     """Return the file with some keys changed (``...``: taken out); it must hold them and go back to the byte."""
     reader = Reader()
     document = reader.read(raw)
@@ -238,7 +240,7 @@ def test_kept_texts_that_do_not_fit_cost_no_value(kept: dict[str, str]) -> None:
     document = Reader().read(FILE)
     target = {**document.values, "b": 1}
     shown = tuple(hashlib.sha256(text).hexdigest() for text in (FILE, b"a: 1  # one"))
-    result = document.rewritten(target, {key: Kept(text, shown) for key, text in kept.items()})
+    result = document.rewritten(target, {key: KeptText(text, shown) for key, text in kept.items()})
     assert same(dict(Reader().read(result.raw).values), target)
 
 
@@ -309,7 +311,7 @@ def _life_of_a_file(seed: int, steps: int) -> None:
     reader = Reader()
     own = raw = _readable(draw, reader)
     overrides: dict[str, Any] = {}
-    kept: dict[str, Kept] = {}
+    kept: dict[str, KeptText] = {}
     for _ in range(steps):
         action = draw.random()
         if action < 0.5:
@@ -331,24 +333,24 @@ def _life_of_a_file(seed: int, steps: int) -> None:
     assert back.raw == own, (seed, own)
 
 
-def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, Kept] | None = None) -> bytes:
+def _readable(draw: random.Random, reader: Reader, kept: Mapping[str, KeptText] | None = None) -> bytes:
     """Return a file, none in which a key with a kept text stands just as we would write it: that is taken for ours."""
     while True:
         raw = document(draw).encode()
         found = outcome(reader, raw)
         if isinstance(found, DocumentError):
             continue
-        layout = reader.layout_of(raw)
+        layout = reader.file_text(raw)
         places = {place.key: place.text for place in layout.places} if layout is not None else {}
         if not any(one.covered_by(places[key]) for key, one in (kept or {}).items() if key in places):
             return raw
 
 
 def _edited(
-    draw: random.Random, reader: Reader, own: bytes, raw: bytes, kept: Mapping[str, Kept]
+    draw: random.Random, reader: Reader, own: bytes, raw: bytes, kept: Mapping[str, KeptText]
 ) -> tuple[bytes, bytes]:
     """Return the node's own file and the present one after the node edited both around what we replaced."""
-    before = reader.layout_of(own), reader.layout_of(raw)
+    before = reader.file_text(own), reader.file_text(raw)
     if WHOLE in kept or None in before:
         return own, raw
     action = draw.choice((_restyled, _commented, _reordered, _appended))
@@ -363,7 +365,7 @@ def _edited(
     return (texts[0], texts[1]) if fits else (own, raw)
 
 
-def _untouched(layout: Layout, kept: Mapping[str, Kept]) -> list[int]:
+def _untouched(layout: FileText, kept: Mapping[str, KeptText]) -> list[int]:
     """Return the places that are the node's own, single, and tied to no other."""
     return [
         index
@@ -372,7 +374,7 @@ def _untouched(layout: Layout, kept: Mapping[str, Kept]) -> list[int]:
     ]
 
 
-def _restyled(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+def _restyled(draw: random.Random, layout: FileText, kept: Mapping[str, KeptText]) -> FileText | None:
     indexes = _untouched(layout, kept)
     if not indexes:
         return None
@@ -382,7 +384,7 @@ def _restyled(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> 
     return layout.exchanged({index: text})
 
 
-def _commented(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+def _commented(draw: random.Random, layout: FileText, kept: Mapping[str, KeptText]) -> FileText | None:
     indexes = _untouched(layout, kept)
     if not indexes:
         return None
@@ -392,7 +394,7 @@ def _commented(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) ->
     return replace(layout, places=tuple(places))
 
 
-def _reordered(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) -> Layout | None:
+def _reordered(draw: random.Random, layout: FileText, kept: Mapping[str, KeptText]) -> FileText | None:
     indexes = _untouched(layout, kept)
     if len(indexes) < 2:
         return None
@@ -405,7 +407,7 @@ def _reordered(draw: random.Random, layout: Layout, kept: Mapping[str, Kept]) ->
     return replace(layout, places=tuple(places))
 
 
-def _appended(draw: random.Random, layout: Layout, _kept: Mapping[str, Kept]) -> Layout | None:
+def _appended(draw: random.Random, layout: FileText, _kept: Mapping[str, KeptText]) -> FileText | None:
     key = draw.choice(("fresh", "fresher"))
     if layout.indexes(key) or layout.tail:
         return None

@@ -110,8 +110,8 @@ def test_the_drivers_words_are_the_oracles() -> None:
 
 def test_names_are_the_products(ruby: Driver) -> None:
     """U7: the same files for the same data sources as ``layouts`` has them, whatever the node is called."""
-    from configdb_sync.hiera.layouts import DEFAULT
-    from configdb_sync.hiera.sources import map_node
+    from configdb_sync.hiera.data_source_config import DEFAULT
+    from configdb_sync.hiera.data_sources import map_node
 
     facts = {"fqdn": "node-1.domain.tld", "hostname": "node-1"}
     for layout, sources in DEFAULT.items():

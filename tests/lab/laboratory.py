@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configdb_sync.errors import BusError
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host, Tls
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.mcollective.envelope import Signer
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
 from tests.lab import broker as brokers
 from tests.lab.broker import Broker, make_broker
 from tests.lab.nodes import Node, daemon, make_node, ruby

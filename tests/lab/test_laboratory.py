@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import BusError
-from configdb_sync.mcollective.faults import LoginRefusedError, LostError, UnreachableError
-from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import Tls
+from configdb_sync.mcollective.broker import LoginRefusedError, UnreachableError
+from configdb_sync.mcollective.bus_settings import Tls
+from configdb_sync.mcollective.client import BusRpc
+from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply
+from configdb_sync.mcollective.transport import ConnectionLostError
 from tests.lab.certificates import make_authority
 from tests.lab.laboratory import Laboratory
 
@@ -121,7 +122,7 @@ def test_what_agents_refuse_is_a_failure_with_code_and_text(
     (laboratory.nodes["2"].hiera / "there").write_text("old")
     (laboratory.nodes["2"].hiera / "folder").mkdir()
     (one,) = rpc.call(*UPLOAD, inputs, ["2"], timeout=60)
-    assert isinstance(one, Failure)
+    assert isinstance(one, ErrorReply)
     assert one.code == code
     assert text in one.text
     assert (laboratory.nodes["2"].hiera / "there").read_text() == "old"
@@ -129,7 +130,7 @@ def test_what_agents_refuse_is_a_failure_with_code_and_text(
 
 def test_an_action_that_is_not_there_is_a_failure_and_an_agent_is_silence(rpc: BusRpc) -> None:
     (one,) = rpc.call("execute_shell_command", "other", {"cmd": "true"}, ["1"], timeout=60)
-    assert isinstance(one, Failure)
+    assert isinstance(one, ErrorReply)
     assert one.code == 4
     (one,) = rpc.call("nobody", "execute", {}, ["1"], timeout=1)
     assert isinstance(one, Missing)
@@ -196,7 +197,7 @@ def test_a_refused_login_says_why_without_the_password(laboratory: Laboratory, c
 def test_an_exchange_that_is_not_there_is_the_brokers_word(laboratory: Laboratory) -> None:
     settings = laboratory.settings()
     other = replace(settings, signer=replace(settings.signer, collective="other"))
-    with BusRpc(other) as rpc, pytest.raises(LostError, match="not_found") as error:
+    with BusRpc(other) as rpc, pytest.raises(ConnectionLostError, match="not_found") as error:
         list(rpc.call(*SHELL, {"cmd": "true"}, ["1"], timeout=5))
     assert "no exchange 'other_directed'" in str(error.value)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from configdb_sync.mcollective import envelope
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host
 from configdb_sync.mcollective.envelope import Envelope, Signer
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.settings import Bounds, BusSettings, Host
+from configdb_sync.mcollective.marshal import dumps
 
 PSK = "CANARY-psk-1d0c"
 PASSWORD = "CANARY-password-77ab"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from configdb_sync.mcollective.values import Ruby, String, Symbol
+from configdb_sync.mcollective.marshal import Ruby, String, Symbol
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from configdb_sync.mcollective.values import Ruby, String, Symbol
+from configdb_sync.mcollective.marshal import Ruby, String, Symbol
 
 names = st.one_of(st.sampled_from(["cmd", "stdout", "é", "日本", "E", "encoding", ""]), st.text(max_size=8)).map(Symbol)
 _ENCODINGS = (None, None, "UTF-8", "UTF-8", "US-ASCII", "ISO-8859-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.mcollective.asking import Asking
+from configdb_sync.mcollective.client import Asking
 
 
 def drain(asking: Asking, now: float) -> list[str]:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.mcollective.config import read_config
-from configdb_sync.mcollective.settings import Bounds, BusSettings, Host, Tls
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host, Tls, read_config
 
 FUEL = """\
 # made by Puppet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from configdb_sync.errors import BusError
-from configdb_sync.mcollective.connector import RabbitMQ
+from configdb_sync.mcollective.bus_settings import RabbitMQ
 
 
 def test_destinations_are_mcollectives() -> None:

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.mcollective import envelope, marshal
-from configdb_sync.mcollective.envelope import Signer
-from configdb_sync.mcollective.faults import ForgedError, MarshalError, UnreadableError
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.values import Ruby, String, Symbol, keyed
+from configdb_sync.mcollective.envelope import ForgedError, Signer, UnreadableMessageError
+from configdb_sync.mcollective.marshal import MarshalError, Ruby, String, Symbol, dumps, keyed
 from tests.mcollective.strategies import values
 from tests.mcollective.test_marshal import _mutated, mutations
 from tests.mcollective.vectors import (
@@ -80,7 +78,7 @@ def test_bytes_stay_bytes() -> None:
 def test_the_body_is_not_read_before_its_hash_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
-    def spy(raw: bytes, limits: marshal.Limits = marshal.DEFAULT) -> Ruby:
+    def spy(raw: bytes, limits: marshal.MarshalLimits = marshal.DEFAULT) -> Ruby:
         read.append(raw)
         return marshal.loads(raw, limits)
 
@@ -121,7 +119,7 @@ def _changed(**fields: Ruby) -> bytes:
     ],
 )
 def test_what_is_no_reply_is_a_typed_error_that_shows_sizes_alone(raw: bytes) -> None:
-    with pytest.raises(UnreadableError) as error:
+    with pytest.raises(UnreadableMessageError) as error:
         envelope.read_reply(raw, MASTER)
     assert f"{len(raw)} bytes" in str(error.value)
     assert "etc" not in str(error.value)
@@ -139,7 +137,7 @@ def test_what_is_no_reply_is_a_typed_error_that_shows_sizes_alone(raw: bytes) ->
     ],
 )
 def test_what_is_no_rpc_reply_is_a_typed_error(body: bytes) -> None:
-    with pytest.raises(UnreadableError, match="unreadable reply"):
+    with pytest.raises(UnreadableMessageError, match="unreadable reply"):
         envelope.read_rpc_reply(body)
 
 
@@ -162,7 +160,7 @@ def test_keys_and_bodies_have_no_repr() -> None:
 @settings(max_examples=200, deadline=None)
 def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tuple[str, int, int]]) -> None:
     for read in (envelope.read_request, envelope.read_reply):
-        with contextlib.suppress(UnreadableError):
+        with contextlib.suppress(UnreadableMessageError):
             read(_mutated(raw, changes), MASTER)
 
 
@@ -170,7 +168,7 @@ def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tu
 @settings(max_examples=150, deadline=None)
 def test_any_body_is_read_or_a_typed_error(value: Ruby) -> None:
     for read in (envelope.read_rpc_reply, envelope.read_rpc_request):
-        with contextlib.suppress(UnreadableError):
+        with contextlib.suppress(UnreadableMessageError):
             read(dumps(value))
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from configdb_sync.errors import BusError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.mcollective.connector import Connector, RabbitMQ, Replies
-from configdb_sync.mcollective.faults import IncompatibleError, LoginRefusedError, LostError, UnreachableError
-from configdb_sync.mcollective.link import Link
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import BusSettings
+from configdb_sync.mcollective.broker import BrokerConnection, IncompatibleError, LoginRefusedError, UnreachableError
+from configdb_sync.mcollective.bus_settings import BusSettings, Connector, RabbitMQ, Replies
+from configdb_sync.mcollective.client import BusRpc
+from configdb_sync.mcollective.transport import ConnectionLostError
 from tests.mcollective.fake import LIMIT, PASSWORD, PSK, Peer, answering, broker, settings
 
 SOON = 20.0
@@ -46,7 +45,7 @@ def test_b01_bodies_arrive_as_the_bytes_that_they_are() -> None:
         peer.read()
 
     with broker(send) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
         first, second = link.receive(LIMIT), link.receive(LIMIT)
         link.close()
     assert first is not None
@@ -218,7 +217,7 @@ def test_what_the_login_says() -> None:
         peer.read()
 
     with broker(look) as fake:
-        Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x").close()
+        BrokerConnection(fake.settings().hosts[0], fake.settings(), time.monotonic, "x").close()
     assert seen == [
         {
             "accept-version": "1.1",
@@ -253,7 +252,7 @@ def test_replies_are_subscribed_to_where_a_connector_wants_it() -> None:
 
     with broker(look) as fake:
         told = Told(fake.settings().hosts, fake.settings().signer)
-        link = Link(told.hosts[0], told, time.monotonic, "x")
+        link = BrokerConnection(told.hosts[0], told, time.monotonic, "x")
         link.send(told.connector.directed("1", link.replies), b"x")
         link.close()
     assert seen == [
@@ -268,11 +267,11 @@ def test_a_lost_subscription_names_the_phase() -> None:
         peer.send("ERROR", {"message": "access_refused"})
 
     with broker(hang_up) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
         end = time.monotonic() + LIMIT
         while link.usable and time.monotonic() < end:
             time.sleep(0.01)
-        with pytest.raises(LostError, match="access_refused") as error:
+        with pytest.raises(ConnectionLostError, match="access_refused") as error:
             link.subscribe("/queue/x", "x")
     assert error.value.phase == "subscribe"
     assert f"127.0.0.1:{fake.port}" in str(error.value)
@@ -303,11 +302,11 @@ def test_a_broker_without_heartbeats_is_lost() -> None:
         peer.read()
 
     with broker(silent) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(heartbeat=1), clock, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(heartbeat=1), clock, "x")
         assert link.receive(0.01) is None
         timer = threading.Timer(0.2, lambda: setattr(clock, "ahead", 5.0))
         timer.start()
-        with pytest.raises(LostError, match="no heartbeat either") as error:
+        with pytest.raises(ConnectionLostError, match="no heartbeat either") as error:
             link.receive(60)
         timer.join()
     assert error.value.phase == "call"
@@ -323,7 +322,7 @@ def test_a_caller_that_was_busy_takes_nothing_for_silence() -> None:
         peer.read()
 
     with broker(late) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(heartbeat=1), clock, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(heartbeat=1), clock, "x")
         clock.ahead = 1000.0
         over.set()
         message = link.receive(LIMIT)
@@ -346,7 +345,7 @@ def test_b16_heartbeats_due_while_a_reply_is_read() -> None:
 
     with broker(beat) as fake:
         told = fake.settings(heartbeat=1)
-        link = Link(told.hosts[0], told, clock, "x")
+        link = BrokerConnection(told.hosts[0], told, clock, "x")
         for _ in range(500):
             link.send(told.connector.directed("1", link.replies), b"x")
             message = link.receive(60)
@@ -364,10 +363,10 @@ def test_a_broker_that_takes_nothing_is_lost() -> None:
         given_up.wait(LIMIT)
 
     with broker(deaf) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(stall=0.5), time.monotonic, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(stall=0.5), time.monotonic, "x")
         target = fake.settings().connector.directed("1", link.replies)
         start = time.monotonic()
-        with pytest.raises(LostError, match=r"took nothing for 0\.5 s"):
+        with pytest.raises(ConnectionLostError, match=r"took nothing for 0\.5 s"):
             link.send(target, b"x" * 100_000_000)
         given_up.set()
         assert time.monotonic() - start < SOON
@@ -387,7 +386,7 @@ def test_both_sides_send_a_lot_at_once() -> None:
         peer.read()
 
     with broker(flood) as fake:
-        link = Link(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
+        link = BrokerConnection(fake.settings().hosts[0], fake.settings(), time.monotonic, "x")
         link.send(fake.settings().connector.directed("1", link.replies), b"x" * size)
         first, second = link.receive(LIMIT), link.receive(LIMIT)
         link.close()
@@ -403,7 +402,7 @@ def test_an_error_of_the_broker_ends_the_call_with_its_words() -> None:
         peer.read()
         peer.send("ERROR", {"message": "internal_error"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
 
-    with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(LostError) as error:
+    with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(ConnectionLostError) as error:
         ask(rpc, "1", "2")
     assert "internal_error: no exchange 'x' ***\\x1b[0m" in str(error.value)
     assert "given up after losing 2 connections, no answer from 2 nodes: 1, 2" in str(error.value)
@@ -417,9 +416,9 @@ def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
         peer.send("ERROR", {"message": "not_found"}, b"NOT_FOUND - no exchange 'x' in vhost '/'\n")
 
     with broker(complain) as fake, BusRpc(fake.settings()) as rpc:
-        with pytest.raises(LostError, match="after losing the connection"):
+        with pytest.raises(ConnectionLostError, match="after losing the connection"):
             ask(rpc)
-        with pytest.raises(LostError, match="NOT_FOUND"):
+        with pytest.raises(ConnectionLostError, match="NOT_FOUND"):
             rpc.discover(timeout=60)
         assert fake.connections == 2
 

@@ -11,10 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.mcollective.faults import MarshalError
-from configdb_sync.mcollective.marshal import Limits, loads
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.values import Ruby, String, Symbol
+from configdb_sync.mcollective.marshal import MarshalError, MarshalLimits, Ruby, String, Symbol, dumps, loads
 from tests.mcollective import oracle
 from tests.mcollective.oracle import Oracle, told
 from tests.mcollective.strategies import values
@@ -171,8 +168,8 @@ def test_links_that_double_at_each_step_are_stopped() -> None:
 
 def test_limits_are_settings() -> None:
     raw = dumps([[[1, 2, 3]]])
-    assert loads(raw, Limits(depth=3, values=6, size=len(raw))) == [[[1, 2, 3]]]
-    for limits in (Limits(depth=2), Limits(values=5), Limits(size=len(raw) - 1)):
+    assert loads(raw, MarshalLimits(depth=3, values=6, size=len(raw))) == [[[1, 2, 3]]]
+    for limits in (MarshalLimits(depth=2), MarshalLimits(values=5), MarshalLimits(size=len(raw) - 1)):
         with pytest.raises(MarshalError):
             loads(raw, limits)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.exits import Exit
-from configdb_sync.mcollective import rpc
-from configdb_sync.mcollective.marshal_writer import dumps
+from configdb_sync.mcollective import client
+from configdb_sync.mcollective.marshal import dumps
 from tests.mcollective.fake import PASSWORD, PSK, USER, Peer, answering, broker
 from tests.mcollective.test_link import refuse
 from tests.support.clocks import Hasty
@@ -32,7 +32,7 @@ def config(folder: Path, port: int) -> Path:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Hasty:
     """The bus's clock."""
     clock = Hasty()
-    monkeypatch.setattr(rpc, "SystemClock", lambda: clock)
+    monkeypatch.setattr(client, "SystemClock", lambda: clock)
     return clock
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import BusError
+from configdb_sync.mcollective.broker import LoginRefusedError
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.mcollective.envelope import Envelope
-from configdb_sync.mcollective.faults import LoginRefusedError, LostError, MarshalError
-from configdb_sync.mcollective.marshal_writer import dumps
-from configdb_sync.mcollective.outcomes import UNREADABLE, Counts, Failure, Missing, Outcome, Reply
-from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.marshal import MarshalError, dumps
+from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts
+from configdb_sync.mcollective.transport import ConnectionLostError
 from tests.mcollective import fake as fakes
 from tests.mcollective.fake import LIMIT, Fake, Heard, Peer, answering, broker
 from tests.support.clocks import Hasty
@@ -32,7 +33,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 def ask(
     fake: Fake, *identities: str, timeout: float = 60, clock: Hasty | None = None, **changes: Any
-) -> tuple[dict[str, Outcome], Counts]:
+) -> tuple[dict[str, Outcome], ReplyCounts]:
     """Call and return the outcomes by identity, each exactly once, and the counts."""
     with BusRpc(fake.settings(**changes), clock) as rpc:
         outcomes = list(rpc.call("agent", "do", {"x": b"1"}, identities, timeout=timeout))
@@ -52,7 +53,7 @@ def test_every_node_is_asked_once_and_answers_are_matched_to_it() -> None:
     with broker(look) as fake:
         outcomes, counts = ask(fake, "1", "2", "3")
     assert outcomes == {name: Reply(name, {"who": name.encode()}) for name in "123"}
-    assert counts == Counts()
+    assert counts == ReplyCounts()
     assert [one.headers["destination"] for one in heard] == [f"/exchange/mcollective_directed/{n}" for n in "123"]
     assert len({one.headers["reply-to"] for one in heard}) == 1
     assert heard[0].headers["reply-to"].startswith("/temp-queue/mcollective_reply_")
@@ -230,7 +231,7 @@ def test_b04_a_broker_that_is_lost_each_time_ends_the_call() -> None:
         peer.welcome()
         peer.read()
 
-    with broker(lose) as fake, pytest.raises(LostError, match="no answer from 2 nodes") as error:
+    with broker(lose) as fake, pytest.raises(ConnectionLostError, match="no answer from 2 nodes") as error:
         ask(fake, "1", "2", losses=2)
     assert fake.connections == 3
     assert error.value.phase == "call"
@@ -274,7 +275,7 @@ def test_b08_a_duplicate_does_not_hide_a_silent_node() -> None:
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["2"], Reply)
     assert isinstance(outcomes["3"], Missing)
-    assert counts == Counts(duplicates=1)
+    assert counts == ReplyCounts(duplicates=1)
 
 
 def test_strangers_and_forgers_are_counted_and_answer_for_nobody() -> None:
@@ -291,7 +292,7 @@ def test_strangers_and_forgers_are_counted_and_answer_for_nobody() -> None:
     with broker(lie) as fake:
         outcomes, counts = ask(fake, "1")
     assert outcomes == {"1": Reply("1", {"n": 1})}
-    assert counts == Counts(strangers=1, forged=1, late=1)
+    assert counts == ReplyCounts(strangers=1, forged=1, late=1)
 
 
 def test_b10_an_unreadable_reply_spoils_that_node_alone() -> None:
@@ -316,7 +317,7 @@ def test_b10_an_unreadable_reply_spoils_that_node_alone() -> None:
     two = outcomes["2"]
     assert isinstance(two, Missing)
     assert "unreadable message of 3 bytes" in two.hint
-    assert counts == Counts(unreadable=1)
+    assert counts == ReplyCounts(unreadable=1)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +344,7 @@ def test_b15_a_body_that_cannot_be_read_is_that_nodes_failure_at_once(body: byte
         outcomes, _ = ask(fake, "1", timeout=60)
     assert time.monotonic() - start < 50
     one = outcomes["1"]
-    assert isinstance(one, Failure)
+    assert isinstance(one, ErrorReply)
     assert one.code == UNREADABLE
     assert f"unreadable reply: body of {len(body)} bytes" in one.text
     assert "Foo" not in one.text
@@ -365,7 +366,7 @@ def test_a_reply_beyond_the_limit_spoils_that_node_alone() -> None:
     assert isinstance(two, Missing)
     assert "beyond the limit" in two.hint
     assert isinstance(outcomes["3"], Reply)
-    assert counts == Counts(unreadable=1)
+    assert counts == ReplyCounts(unreadable=1)
 
 
 def test_b11_a_request_carries_the_ttl_and_a_silent_node_the_hint() -> None:
@@ -414,7 +415,7 @@ def test_b13_base64_where_it_is_not_set_names_the_setting() -> None:
     one = outcomes["1"]
     assert isinstance(one, Missing)
     assert "in base64, and plugin.rabbitmq.base64 is not set" in one.hint
-    assert counts == Counts(unreadable=1)
+    assert counts == ReplyCounts(unreadable=1)
 
 
 def test_b13_no_base64_where_it_is_set_names_the_setting() -> None:
@@ -452,7 +453,7 @@ def test_b18_a_silent_node_is_missing_and_the_others_are_not() -> None:
         outcomes, _ = ask(fake, "1", "2", "3", clock=clock)
     assert isinstance(outcomes["1"], Reply)
     assert isinstance(outcomes["2"], Missing)
-    assert outcomes["3"] == Failure("3", 5, "no such thing")
+    assert outcomes["3"] == ErrorReply("3", 5, "no such thing")
 
 
 def test_large_environments_are_asked_in_batches() -> None:
@@ -553,7 +554,7 @@ def test_a_connection_is_used_again_and_late_replies_of_the_call_before_are_know
         assert fake.connections == 1
     assert isinstance(first, Missing)
     assert second == Reply("1", {"n": 1})
-    assert rpc.counts == Counts(late=1)
+    assert rpc.counts == ReplyCounts(late=1)
 
 
 def test_an_idle_connection_that_was_lost_is_made_anew_without_a_word() -> None:
@@ -637,5 +638,5 @@ def test_discovery_survives_a_lost_connection() -> None:
 
     with broker(lose, ping) as fake, BusRpc(fake.settings()) as rpc:
         assert rpc.discover(timeout=60, expected=["1"]) == ["1"]
-    with broker(lose) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(LostError):
+    with broker(lose) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(ConnectionLostError):
         rpc.discover(timeout=0.3)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.mcollective.faults import IncompatibleError, UnreachableError
-from configdb_sync.mcollective.rpc import BusRpc
-from configdb_sync.mcollective.settings import BusSettings, Tls
+from configdb_sync.mcollective.broker import IncompatibleError, UnreachableError
+from configdb_sync.mcollective.bus_settings import BusSettings, Tls
+from configdb_sync.mcollective.client import BusRpc
 from tests.lab.certificates import Authority, make_authority
 from tests.mcollective.fake import LIMIT, PASSWORD, Peer, broker, settings
 from tests.mcollective.test_link import SOON

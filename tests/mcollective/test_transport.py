@@ -10,9 +10,8 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.mcollective.faults import LostError
-from configdb_sync.mcollective.settings import Bounds
-from configdb_sync.mcollective.transport import Connection, Inbox, PumpedTransport
+from configdb_sync.mcollective.bus_settings import Bounds
+from configdb_sync.mcollective.transport import ConnectionLostError, Inbox, PumpedTransport, StompConnection
 
 pieces = st.one_of(
     st.binary(max_size=60),
@@ -43,12 +42,12 @@ def test_any_bytes_are_frames_or_a_typed_error(sent: list[bytes]) -> None:
         ours.setblocking(False)
         inbox = Inbox()
         transport = PumpedTransport(ours, "/", inbox, Bounds(), time.monotonic)
-        Connection(transport)
+        StompConnection(transport)
         theirs.sendall(b"".join(sent))
         theirs.close()
         before = threading.active_count()
         try:
-            with contextlib.suppress(LostError):
+            with contextlib.suppress(ConnectionLostError):
                 for _ in range(3):
                     transport.pump(0)
             while (frame := inbox.take()) is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from configdb_sync.errors import NodeError
-from configdb_sync.mcollective.outcomes import Counts, Failure, Outcome, Reply
+from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, ReplyCounts
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.limits import Limits
@@ -66,7 +66,7 @@ class ShellRpc(OneByOne):
     environ: Mapping[str, str] | None = None
     fault: Callable[[str, str, Mapping[str, Any]], Outcome | None] | None = None
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: ReplyCounts = field(default_factory=ReplyCounts)
 
     def ask(self, identity: str, agent: str, action: str, data: Mapping[str, Any]) -> Outcome:
         """Do here what the node's agent does."""
@@ -88,15 +88,15 @@ def upload(identity: str, data: Mapping[str, Any]) -> Outcome:
     path = Path(data["path"])
     assert len(data["content"]) < MESSAGE_LIMIT
     if not data["content"].strip(b"\n"):
-        return Failure(identity, 4, "Cannot validate input content: value should match ^.+$")
+        return ErrorReply(identity, 4, "Cannot validate input content: value should match ^.+$")
     if path.exists() and not data["overwrite"]:
-        return Failure(identity, 1, f"{path} exists")
+        return ErrorReply(identity, 1, f"{path} exists")
     if not path.parent.is_dir():
-        return Failure(identity, 1, f"{path.parent} does not exist")
+        return ErrorReply(identity, 1, f"{path.parent} does not exist")
     try:
         path.write_bytes(data["content"])
     except OSError as error:
-        return Failure(identity, 5, f"{error.strerror} @ io_write - {path}")
+        return ErrorReply(identity, 5, f"{error.strerror} @ io_write - {path}")
     if os.geteuid() == 0:
         shutil.chown(path, data["user_owner"], data["group_owner"])
     path.chmod(int(data["permissions"], 8))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
-from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from tests.lab import laboratory

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.errors import FileChangedError, NodeFileError
-from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply
+from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeFile, NodeRead
 from configdb_sync.nodes.remote.limits import Limits
@@ -402,9 +402,9 @@ def test_a_part_that_arrives_cut_is_not_put_in_place(node: Path) -> None:
     ("outcome", "text"),
     [
         (Missing("46", "no reply within 60 s"), "the node doesn't answer: no reply within 60 s"),
-        (Failure("46", 1, "exists"), "the node its agent failed: exists .code 1"),
-        (Failure("46", 4, "Cannot validate input content"), "Cannot validate input content .code 4"),
-        (Failure("46", 5, "No space left on device @ io_write"), "No space left on device @ io_write .code 5"),
+        (ErrorReply("46", 1, "exists"), "the node its agent failed: exists .code 1"),
+        (ErrorReply("46", 4, "Cannot validate input content"), "Cannot validate input content .code 4"),
+        (ErrorReply("46", 5, "No space left on device @ io_write"), "No space left on device @ io_write .code 5"),
     ],
 )
 def test_an_upload_that_fails_leaves_all_as_it_was(node: Path, outcome: Outcome, text: str) -> None:
@@ -471,7 +471,7 @@ def test_an_upload_that_comes_too_late_leaves_nothing(node: Path) -> None:
     (late,) = [data for agent, data in rpc.asked if agent == "uploadfile"]
     before = snapshot(node)
     (outcome,) = rpc.call("uploadfile", "upload", late, ["46"], timeout=1)
-    assert isinstance(outcome, Failure)
+    assert isinstance(outcome, ErrorReply)
     assert snapshot(node) == before
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.mcollective.outcomes import Counts, Failure, Missing, Outcome, Reply
+from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, ReplyCounts
 from configdb_sync.nodes.trial import NodeTrial, try_nodes
 
 SOUND = b"configdb-sync 1\0t /etc/hiera\0/etc/hiera\0end"
-THERE = Failure("1", 1, "File / already exists and may not be overwritten")
+THERE = ErrorReply("1", 1, "File / already exists and may not be overwritten")
 
 
 class Agents:
@@ -22,7 +22,7 @@ class Agents:
     def __init__(self, shell: Outcome, upload: Outcome) -> None:
         self.outcomes = {"execute_shell_command": shell, "uploadfile": upload}
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
-        self.counts = Counts()
+        self.counts = ReplyCounts()
 
     def call(
         self, agent: str, action: str, data: Mapping[str, Any], identities: Sequence[str], **_: Any
@@ -61,14 +61,14 @@ def test_a_clock_that_is_ahead_or_behind() -> None:
     ("one", "other", "said"),
     [
         (Missing("1", "no reply"), THERE, "doesn't answer: no reply"),
-        (Failure("1", 5, "no method"), THERE, "its agent failed: no method"),
+        (ErrorReply("1", 5, "no method"), THERE, "its agent failed: no method"),
         (shell(b"", 42), THERE, "could not be started"),
         (shell(b"", 1, b"sh: gzip: not found"), THERE, "gzip: not found"),
         (shell(b"configdb-sync 1\0t /etc/hiera\0\0end"), THERE, "it has no folder /etc/hiera"),
         (shell(b"configdb-sync 1\0t /etc/hiera\0/etc/hiera\0u /etc/hiera/x\0end"), THERE, "1 folders below"),
         (shell(b"nonsense\0"), THERE, "doesn't begin as it should"),
         (shell(), Missing("1", "no reply"), "its agent uploadfile can't be used: doesn't answer"),
-        (shell(), Failure("1", 4, "no such input"), "its agent uploadfile can't be used: its agent failed"),
+        (shell(), ErrorReply("1", 4, "no such input"), "its agent uploadfile can't be used: its agent failed"),
         (shell(), Reply("1", {"msg": b"File was uploaded!"}), "overwrote what it must not"),
     ],
 )

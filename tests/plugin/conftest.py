@@ -19,15 +19,15 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.tree import Tree
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.nailgun.test_tls import self_signed
 from tests.plugin import jail as jails
 from tests.plugin.jail import Jail
 from tests.support.nailgun import Nailgun, serving
+from tests.support.simulator.bus import Simulator
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.tree import Tree
 
 Bus = Callable[[Mapping[str, Tree]], "contextlib.AbstractContextManager[None]"]
 Nailguns = Callable[[Nailgun], "contextlib.AbstractContextManager[None]"]

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.failpoints import VARIABLE
-from configdb_sync.simulator.made import made
-from configdb_sync.simulator.tree import Tree, load
 from tests.plugin.calling import astute, command, enable
 from tests.plugin.conftest import Bus
 from tests.plugin.jail import Jail
+from tests.support.simulator.tree import Tree, load, made
 
 ENVIRONMENT = 5
 FILE = f"etc/fuel/cluster/{ENVIRONMENT}/astute.yaml"

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from configdb_sync.simulator.tree import Tree, load
 from tests.lab import laboratory
 from tests.nailgun.conftest import make_small
 from tests.peers import keystone as peer
@@ -28,6 +27,7 @@ from tests.support.fixtures import require_data
 from tests.support.keystone import PASSWORD, PROJECT, USER
 from tests.support.nailgun import Nailgun
 from tests.support.nailgun import load as load_nailgun
+from tests.support.simulator.tree import Tree, load
 from tests.support.trees import make_trees
 
 ENVIRONMENT = 5

@@ -8,9 +8,9 @@ from typing import Any
 
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.envelope import Signer
-from configdb_sync.mcollective.outcomes import Counts, Failure, Missing, Outcome, Reply
-from configdb_sync.simulator.nodes import SimulatedNodes
+from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, ReplyCounts
 from tests.support.rpc import OneByOne
+from tests.support.simulator.nodes import SimulatedNodes
 
 SIGNER = Signer("master", b"a key")
 NOW = 1_480_000_000
@@ -21,7 +21,7 @@ class DirectRpc(OneByOne):
     """Asks simulated nodes, each message encoded and signed as on the bus."""
 
     nodes: SimulatedNodes
-    counts: Counts = field(default_factory=Counts)
+    counts: ReplyCounts = field(default_factory=ReplyCounts)
 
     def ask(self, identity: str, agent: str, action: str, data: Mapping[str, Any]) -> Outcome:
         """Return what the node answers."""
@@ -31,7 +31,7 @@ class DirectRpc(OneByOne):
             found = envelope.read_rpc_reply(envelope.read_reply(sending.body, SIGNER).body)
             if found.code == 0:
                 return Reply(identity, found.data)
-            return Failure(identity, found.code, found.text)
+            return ErrorReply(identity, found.code, found.text)
         return Missing(identity, "nothing came")
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:

@@ -17,18 +17,17 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
-from configdb_sync.mcollective.rpc import BusRpc
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
-from configdb_sync.simulator.bus import Simulator
-from configdb_sync.simulator.faults import Fault, Kind, one, parse
-from configdb_sync.simulator.made import made
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.tree import Tree
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support.product import Product
+from tests.support.simulator.bus import Simulator
+from tests.support.simulator.faults import Fault, FaultKind, one, parse
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.tree import Tree, made
 
 ENVIRONMENT = 5
 SLOW = 10.0
@@ -186,23 +185,26 @@ def test_the_main_job_on_simulated_nodes(lab: Laboratory, product: Product) -> N
         assert (third.code, third.json["uploads"], third.json["writes"]) == (0, 0, 0)
 
 
-def command(lab: Laboratory, *words: str) -> list[str]:
-    return [sys.executable, "-m", "configdb_sync", *words, "--mco-config", str(lab.config)]
+PING = ("--node", "1,50,51", "--mco-timeout", "3", "--format", "json")
 
 
-def run(lab: Laboratory, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(lab, *words), capture_output=True, text=True, check=False, timeout=120)
+def simulator(lab: Laboratory, *words: str) -> list[str]:
+    return [sys.executable, "-m", "tests.lab", *words, "--mco-config", str(lab.config)]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_the_command(lab: Laboratory) -> None:
     """As an operator runs it; it ends on request, and refuses names that are taken."""
-    with subprocess.Popen(command(lab, "simulate", "--nodes", "50"), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(simulator(lab, "--simulate", "50"), stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert "50 nodes answer on 127.0.0.1:" in process.stdout.readline()
-            found = run(lab, "ping", "--node", "1,50,51", "--mco-timeout", "3", "--format", "json")
+            found = run([sys.executable, "-m", "configdb_sync", "ping", *PING, "--mco-config", str(lab.config)])
             assert json.loads(found.stdout)["missing"] == ["51"], found.stderr
-            refused = run(lab, "simulate", "--nodes", "3")
+            refused = run(simulator(lab, "--simulate", "3"))
             assert refused.returncode == 2
             assert "nodes of these names answer on this bus: 1, 2, 3" in refused.stderr
         finally:
@@ -210,11 +212,27 @@ def test_the_command(lab: Laboratory) -> None:
         assert process.wait(60) == 0
 
 
+def test_the_command_on_a_broker_of_its_own(lab: Laboratory) -> None:
+    """Without ``--mco-config`` the laboratory starts the broker, and says how to reach it."""
+    own = [sys.executable, "-m", "tests.lab", "--simulate", "3", "--fault", "2=silent"]
+    with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            config = process.stdout.readline().split("--mco-config ")[1].strip()
+            assert "3 nodes answer on 127.0.0.1:" in process.stdout.readline()
+            asked = ("--node", "1,2,3", "--mco-timeout", "3", "--format", "json", "--mco-config", config)
+            found = run([sys.executable, "-m", "configdb_sync", "ping", *asked])
+            assert json.loads(found.stdout)["missing"] == ["2"], found.stderr
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
 def test_trees_of_ones_own(tmp_path: Path, lab: Laboratory) -> None:
-    refused = run(lab, "simulate", "--from", str(tmp_path))
+    refused = run(simulator(lab, "--from", str(tmp_path)))
     assert (refused.returncode, "holds no node-<id> folders" in refused.stderr) == (2, True)
     make_node(tmp_path, "46")
-    with subprocess.Popen(command(lab, "simulate", "--from", str(tmp_path)), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(simulator(lab, "--from", str(tmp_path)), stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(b"1 nodes answer on ")
@@ -234,9 +252,9 @@ def test_a_fault_that_makes_no_sense_is_refused(text: str) -> None:
 
 def test_faults_are_by_node() -> None:
     assert parse(["7,8=silent", "8=delay:2.5", "9=foreign:7"]) == {
-        "7": Fault(Kind.SILENT),
-        "8": Fault(Kind.DELAY, 2.5),
-        "9": Fault(Kind.FOREIGN, name="7"),
+        "7": Fault(FaultKind.SILENT),
+        "8": Fault(FaultKind.DELAY, 2.5),
+        "9": Fault(FaultKind.FOREIGN, name="7"),
     }
 
 

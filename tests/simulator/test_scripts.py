@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import ProductError
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.outcomes import Failure, Reply
+from configdb_sync.mcollective.outcomes import ErrorReply, Reply
 from configdb_sync.nodes.hiera_backend import Order, Removal, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.model import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.simulator.agents import ask
-from configdb_sync.simulator.nodes import SimulatedNodes
-from configdb_sync.simulator.scripts import execute
-from configdb_sync.simulator.tree import File, Folder, Link, Tree, load
 from tests.nodes.shell import ShellRpc
 from tests.nodes.trees import make_node
 from tests.simulator.direct import NOW, SIGNER, DirectRpc
+from tests.support.simulator.agents import ask
+from tests.support.simulator.nodes import SimulatedNodes
+from tests.support.simulator.scripts import execute
+from tests.support.simulator.tree import File, Folder, Link, Tree, load
 
 Outcome = Any
 
@@ -204,7 +204,7 @@ def test_a_node_heeds_only_what_is_for_it() -> None:
     (found,) = rpc.call("execute_shell_command", "execute", {"cmd": "true"}, ["46"], timeout=1)
     assert isinstance(found, Reply)
     (failed,) = rpc.call("execute_shell_command", "erase", {"cmd": "true"}, ["46"], timeout=1)
-    assert isinstance(failed, Failure)
+    assert isinstance(failed, ErrorReply)
     other = DirectRpc(SimulatedNodes({"47": Tree({})}, SIGNER))
     assert not isinstance(next(other.call("uploadfile", "upload", {}, ["46"], timeout=1)), Reply)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from werkzeug.test import Client, TestResponse
 
-from configdb_sync.configdb.server.app import Application
+from configdb_sync.configdb_server.app import Application
 
 ROOT = "/environments/5/resources/globals"
 CLUSTER = "/environments/5/cluster/c1/resources/globals"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.hiera.layouts import DEFAULT, Layout
-from configdb_sync.hiera.sources import map_node
+from configdb_sync.hiera.data_source_config import DEFAULT
+from configdb_sync.hiera.data_sources import map_node
+from configdb_sync.hiera.layouts import Layout
 from configdb_sync.sync.folders import FolderMap, as_read, folder_map
 from tests.support import lcm
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.database import Database
 from configdb_sync.errors import StateError
-from configdb_sync.hiera import Kept
+from configdb_sync.hiera import KeptText
 from configdb_sync.sync.merge import ABSENT, HiddenKey
 from configdb_sync.sync.records import Record, Records, decode, encode, names_seen, open_records
 
@@ -23,7 +23,7 @@ records = st.builds(
     values=st.text("0123456789abcdef", max_size=8),
     files=st.lists(st.one_of(st.none(), st.text("0f")), max_size=2).map(tuple),
     hidden=st.dictionaries(st.text(), st.builds(HiddenKey, slots, st.lists(slots, max_size=2).map(tuple)), max_size=2),
-    kept=st.dictionaries(st.text(), st.builds(Kept, st.text(), st.lists(st.text("0f")).map(tuple)), max_size=2),
+    kept=st.dictionaries(st.text(), st.builds(KeptText, st.text(), st.lists(st.text("0f")).map(tuple)), max_size=2),
     marks=st.dictionaries(st.text(), leaf, max_size=2),
     created=st.booleans(),
     unsettled=st.lists(st.text(), max_size=2).map(tuple),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from configdb_sync.errors import NodeError, NodeFileError
-from configdb_sync.mcollective.outcomes import Failure, Missing, Outcome, Reply, Rpc
+from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, Rpc
 from configdb_sync.nodes.names import shown
 from configdb_sync.nodes.remote.output import Output
 from configdb_sync.nodes.remote.stream import OutputError
@@ -82,7 +82,7 @@ class Agents:
         """Return why an agent didn't do what it was asked for, None if it did."""
         if isinstance(outcome, Missing):
             return NodeError(f"doesn't answer: {outcome.hint}", node=outcome.identity)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, ErrorReply):
             return NodeError(
                 f"its agent failed: {shown(outcome.text) or 'without a word'} (code {outcome.code})",
                 way_out="its own log, /var/log/mcollective.log, may say more",

@@ -1,5 +1,0 @@
-"""The embedded ConfigDB server: a WSGI application over SQLAlchemy, compatible with tuning-box."""
-
-from configdb_sync.configdb.server.app import create_app
-
-__all__ = ["create_app"]

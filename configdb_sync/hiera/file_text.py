@@ -1,0 +1,323 @@
+"""A file as text around its top-level keys, so that single keys can be exchanged and taken back to the byte.
+
+Where a key begins and ends is found by libyaml's marks, together with the file's indentation and its anchors.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from yaml.error import YAMLError
+
+from configdb_sync.hiera.blocks import BOM, split
+from configdb_sync.hiera.dumper import Style
+from configdb_sync.hiera.entries import BlockCache
+from configdb_sync.hiera.events import (
+    ALIAS,
+    DOCUMENT_END,
+    MAPPING,
+    MAPPING_END,
+    SCALAR,
+    SEQUENCE,
+    SEQUENCE_END,
+    STREAM_END,
+    PlainScalars,
+    events_of,
+    key_value,
+    scalar_of,
+)
+from configdb_sync.hiera.scalars import MERGE, ScalarError, Special
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """One top-level key in a file.
+
+    ``text`` goes from its line's start to its last character, ``gap`` from there (its line end) to the next key.
+    ``key`` is the key as JSON has it, None for a merge key. ``anchored``: the text holds an anchor or an alias;
+    ``uses``: the places (by index) whose anchors it has aliases to.
+    """
+
+    key: str | None
+    text: str
+    gap: str
+    anchored: bool = False
+    uses: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """``head``, the places and ``tail`` (from ``...`` on) make the file's text; keys stand at ``column``."""
+
+    head: str
+    places: tuple[KeyText, ...]
+    tail: str
+    column: int
+    style: Style
+
+    def text(self) -> str:
+        """Return the file's text."""
+        return self.head + "".join(place.text + place.gap for place in self.places) + self.tail
+
+    def indexes(self, key: str) -> list[int]:
+        """Return where ``key`` stands: nowhere, at one place, or at several (the last counts)."""
+        return [index for index, place in enumerate(self.places) if place.key == key]
+
+    def exchanged(self, texts: dict[int, str]) -> FileText:
+        """Return the layout with other texts at some places."""
+        places = [replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)]
+        return replace(self, places=tuple(places))
+
+    def appended(self, key: str, text: str) -> FileText:
+        """Return the layout with one more place at its end. A file that lacks the last line end goes on lacking it."""
+        before = self._last()
+        whole = before.endswith("\n") or not (before or self.places)
+        added = KeyText(key, text, self.style.newline if whole else "")
+        return _ended(self, before if whole else before + self.style.newline, (added,))
+
+    def removed(self, index: int) -> FileText:
+        """Return the layout without one place: undoes ``appended`` to the byte; comments after the place stay."""
+        gone = self.places[index]
+        following = self.places[index + 1 :]
+        shorter = replace(self, places=self.places[:index])
+        before = self.places[index - 1].gap if index else self.head
+        return _ended(shorter, before + gone.gap.partition("\n")[2] if gone.gap else _unended(before), following)
+
+    def _last(self) -> str:
+        return self.places[-1].gap if self.places else self.head
+
+
+def _ended(layout: FileText, end: str, following: tuple[KeyText, ...]) -> FileText:
+    """Return the layout with another text after its last place (or as its head), then the places ``following``."""
+    if not layout.places:
+        return replace(layout, head=end, places=following)
+    *others, last = layout.places
+    return replace(layout, places=(*others, replace(last, gap=end), *following))
+
+
+def _unended(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+_BLANK = " \t\r\n"
+_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
+
+
+class FileTexts:
+    """Finds layouts, and remembers what it has seen of each piece of a file. Safe to share by threads."""
+
+    def __init__(self, plain: PlainScalars, budget: int) -> None:
+        self._plain = plain
+        self._memory: BlockCache[_PieceScan] = BlockCache(budget)
+
+    def file_text(self, raw: bytes) -> FileText | None:
+        """Return the layout of a file that reads as a mapping or as no keys.
+
+        None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a
+        line, line ends that only YAML takes for such. A file like that can only be written as a whole.
+        """
+        text = raw.decode("utf-8")
+        head = BOM if text.startswith(BOM) else ""
+        text = text.removeprefix(BOM)
+        if "\r" in text.replace("\r\n", ""):
+            return None
+        pieces = split(text)
+        for cut in ([text[: len(text) - sum(map(len, pieces))], *pieces], ["", text]) if pieces else (["", text],):
+            try:
+                return self._joined(head, cut)
+            except (YAMLError, ScalarError, _NoLinesError):
+                continue
+        return None
+
+    def _joined(self, head: str, cut: list[str]) -> FileText:
+        layout = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
+        for piece in cut[1:]:
+            survey = self._memory.get(piece)
+            if survey is None:
+                survey = _PieceScanner(piece, self._plain).survey()
+                self._memory.put(piece, survey, len(piece))
+            layout.add(piece, survey)
+        return layout.layout()
+
+
+class _NoLinesError(Exception):
+    """A key doesn't stand on lines of its own."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """One key in a piece of a file; ``uses`` are aliases to anchors from before it, ``defines`` its own anchors."""
+
+    key: str | None
+    start: int
+    end: int
+    aliases: bool = False
+    uses: set[str] = field(default_factory=set)
+    defines: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _PieceScan:
+    found: list[_Found]
+    column: int | None
+    step: int | None
+    dash: int | None
+    tail: int
+
+
+class _Joining:
+    """Puts the surveys of a file's pieces together."""
+
+    def __init__(self, head: str, newline: str) -> None:
+        self.head, self.tail = head, ""
+        self.newline = newline
+        self.places: list[KeyText] = []
+        self.owners: dict[str, int] = {}
+        self.column: int | None = None
+        self.step: int | None = None
+        self.dash: int | None = None
+
+    def add(self, piece: str, survey: _PieceScan) -> None:
+        self.step = self.step or survey.step
+        self.dash = survey.dash if self.dash is None else self.dash
+        if self.tail or (self.column is not None and survey.column != self.column):
+            raise _NoLinesError
+        self.column = survey.column
+        starts = [*(found.start for found in survey.found), survey.tail]
+        if self.places and starts[0]:
+            raise _NoLinesError
+        self.head += piece[: starts[0]]
+        self.tail = piece[survey.tail :]
+        for found, stop in zip(survey.found, starts[1:], strict=True):
+            end = _end(piece, found, stop)
+            owners = {self.owners[name] for name in found.uses if name in self.owners}
+            anchored = found.aliases or bool(found.defines)
+            text, gap = piece[found.start : end], piece[end:stop]
+            self.owners |= dict.fromkeys(found.defines, len(self.places))
+            self.places.append(KeyText(found.key, text, gap, anchored, frozenset(owners)))
+
+    def layout(self) -> FileText:
+        style = Style(step=self.step or 2, dash=self.dash or 0, newline=self.newline)
+        return FileText(self.head, tuple(self.places), self.tail, self.column or 0, style)
+
+
+def _end(text: str, found: _Found, stop: int) -> int:
+    """Return where the last line of a key ends, comments on it included, its line end not.
+
+    Blank lines at the end of a block scalar count as what follows, though they may be part of its value: what stands
+    around a key must not change where it ends, or its kept text wouldn't fit any more.
+    """
+    end = found.end
+    if end > found.start and text[end - 1] == "\n":
+        # A block scalar's mark stands after its last line end.
+        end -= 2 if text.endswith("\r\n", 0, end) else 1
+    else:
+        rest = _REST_OF_LINE.match(text, end)
+        if rest is None:
+            raise _NoLinesError
+        end = rest.end() - (1 if text.endswith("\r", 0, rest.end()) else 0)
+    if text[end - 1] in _BLANK:
+        content = found.start + len(text[found.start : end].rstrip(_BLANK))
+        line_end = text.find("\n", content, end)
+        if line_end >= 0:
+            end = line_end - (1 if text[content:line_end].endswith("\r") else 0)
+    if not found.start < end <= stop or (end < stop and text[end] not in "\r\n"):
+        raise _NoLinesError
+    return end
+
+
+class _PieceScanner:
+    def __init__(self, text: str, plain: PlainScalars) -> None:
+        self.text = text
+        self.plain = plain
+        self.found: list[_Found] = []
+        self.keys: dict[str, Any] = {}
+        # Of each open container whether it is in flow style, and the column of its keys if it is a mapping that tells.
+        self.open: list[tuple[bool, int | None]] = []
+        self.at_root = 0
+        self.column: int | None = None
+        self.tail = len(text)
+        self.step: int | None = None
+        self.dash: int | None = None
+
+    def survey(self) -> _PieceScan:
+        next_event = events_of(self.text)
+        event = next_event()
+        while type(event) is not STREAM_END:
+            self._take(event)
+            event = next_event()
+        return _PieceScan(self.found, self.column, self.step, self.dash, self.tail)
+
+    def _take(self, event: Any) -> None:
+        kind = type(event)
+        if kind is SCALAR or kind is ALIAS:
+            self._node(event)
+            if self.found:
+                self.found[-1].end = event.end_mark.index
+        elif kind is MAPPING or kind is SEQUENCE:
+            self._node(event)
+            self.open.append((bool(event.flow_style), self._measured(event)))
+        elif kind is MAPPING_END or kind is SEQUENCE_END:
+            # The end of a block collection is marked where the next token stands, too late.
+            if self.open.pop()[0] and self.found:
+                self.found[-1].end = event.end_mark.index
+        elif kind is DOCUMENT_END and event.explicit:
+            self.tail = event.start_mark.index
+
+    def _node(self, event: Any) -> None:
+        if len(self.open) == 1:
+            if self.at_root % 2 == 0:
+                self._key(event)
+            self.at_root += 1
+        elif not self.open and (
+            event.flow_style if type(event) is MAPPING else type(event) is not SCALAR or event.value
+        ):
+            raise _NoLinesError
+        if event.anchor is None or not self.found:
+            return
+        found = self.found[-1]
+        if type(event) is not ALIAS:
+            found.defines.add(event.anchor)
+            return
+        found.aliases = True
+        if event.anchor not in found.defines:
+            found.uses.add(event.anchor)
+
+    def _measured(self, event: Any) -> int | None:
+        """Note how a block collection is indented below its key; return the column of a mapping's own keys."""
+        if event.flow_style or event.anchor is not None or event.tag is not None:
+            return None  # Marked where its anchor or tag stands, not where its content does.
+        column: int = event.start_mark.column
+        above = self.open[-1][1] if self.open else None
+        if type(event) is MAPPING:
+            if above is not None and self.step is None and column > above:
+                self.step = column - above
+            return column
+        if above is not None and self.dash is None:
+            self.dash = max(column - above, 0)
+        return None
+
+    def _key(self, event: Any) -> None:
+        start = event.start_mark.index
+        line = self.text.rfind("\n", 0, start) + 1
+        column = start - line
+        if self.text[line:start].strip(" ") or (self.column is not None and column != self.column):
+            raise _NoLinesError
+        self.column = column
+        self.found.append(_Found(self._key_text(event), line, line))
+
+    def _key_text(self, event: Any) -> str | None:
+        if type(event) is ALIAS:
+            value = self.keys.get(event.anchor)
+        elif type(event) is SCALAR:
+            value = scalar_of(event, self.plain)
+            if event.anchor is not None:
+                self.keys[event.anchor] = value
+        else:
+            raise _NoLinesError
+        if value is MERGE:
+            return None
+        key = key_value(value)
+        return key.text if isinstance(key, Special) else key
