@@ -24,7 +24,7 @@ from configdb_sync.mcollective.broker import BrokerConnection
 from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Destination, read_config
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory

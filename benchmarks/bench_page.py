@@ -16,16 +16,17 @@ from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.masking import Masker
 from configdb_sync.state import State
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.status_page.api import StatusApi
+from configdb_sync.status_page.pages import Pages
+from configdb_sync.status_page.queries import History
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.app import Application
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.page.chronicle import make
-from configdb_sync.tenants.page.pages import Pages
 from configdb_sync.tenants.registry import Registry
 from tests.peers import browser
-from tests.tenants.page.filling import fill
+from tests.status_page.filling import fill
 
 FEW, MANY = 10, 1000
 
@@ -72,8 +73,9 @@ def anew(state: Path, rounds: int) -> Measure:
     def ask(number: int) -> None:
         clock = SystemClock()
         versions = VersionStore(lambda: registry.database, 1, clock)
-        context = Context(registry, chronicle=make(registry.database, versions, Masker(b"k" * 32), LEVELS, clock))
-        pages = Pages(context, OpenAccess(), None, clock, public=False, secure=False)
+        context = Context(registry)
+        history = History.opened(registry.database, versions, Masker(b"k" * 32), LEVELS, clock)
+        pages = Pages(StatusApi(context, history), OpenAccess(), None, clock, public=False, secure=False)
         application = Application(context, OpenAccess(), clock, pages=pages)
         environ: Any = {"REQUEST_METHOD": "GET", "RAW_URI": page(number), "HTTP_HOST": "localhost"}
         status: list[str] = []

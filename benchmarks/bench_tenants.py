@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.app import Application
 from configdb_sync.tenants.context import Context
@@ -37,7 +37,7 @@ from tests.peers import keystone, postgresql
 TENANTS = 100
 TIMES = itertools.count(1)
 HELLO = """
-from configdb_sync.serving import Gunicorn, Listen, Transport
+from configdb_sync.web.service import Gunicorn, Listen, Transport
 BODY = b"x" * 600
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "600")])
@@ -186,7 +186,7 @@ def fill(registry: Registry, count: int) -> None:
             {"id": name(number), "created": 1, "updated": 1, "metadata": '{"project_id": "' + "x" * 32 + '"}'}
             for number in range(start, min(start + 50_000, count))
         ]
-        registry.database.write(lambda connection, rows=rows: connection.execute(sa.insert(schema.tenants), rows))  # type: ignore[misc]
+        registry.database.write(lambda connection, rows=rows: connection.execute(sa.insert(schema.TENANTS), rows))  # type: ignore[misc]
 
 
 def name(number: int) -> str:

@@ -11,14 +11,26 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public, yet not in the stubs
 from json.encoder import encode_basestring_ascii
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = Any
 """None, bool, int, float, str, list of Json or dict of str to Json. (A recursive alias costs a cast at every step.)"""
 
 Document: TypeAlias = Mapping[str, Json]
+
+
+class Absent(Enum):
+    """The type of ``ABSENT``: there is no value, which is not null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+Slot: TypeAlias = Json
+"""A value or ``ABSENT``."""
 
 MAX_DEPTH = 200
 """Deepest nesting that is read from a peer or a file; Fuel's settings are below 20."""

@@ -1,8 +1,9 @@
-"""Names of the product's own things in ConfigDB, and the bound that ConfigDB sets to all names. Pure."""
+"""Names: of the product's own things in ConfigDB, how all are bounded, put in order and shown. Pure."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 
 NAME_LIMIT = 128
@@ -15,6 +16,7 @@ LevelPath = tuple[tuple[str, str], ...]
 """Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the root."""
 
 _DIGEST = 32
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 def component_name(tenant: str, environment: int) -> str:
@@ -37,3 +39,26 @@ def records_component(environment: int) -> str:
 def place_of(levels: Iterable[tuple[str, str]]) -> str:
     """Return a path as ConfigDB shows it: ``/cluster/c1/nodes/n1/``, ``/`` for the root."""
     return "/" + "".join(f"{name}/{value}/" for name, value in levels)
+
+
+def natural_key(identity: str) -> tuple[tuple[str | tuple[int, str], ...], str]:
+    """Return a sort key that puts ``2`` before ``10``, numbers before names, and keeps ``07`` and ``7`` apart."""
+    parts = _DIGITS.split(identity)
+    return tuple(_number(part) if place % 2 else part for place, part in enumerate(parts)), identity
+
+
+def _number(digits: str) -> tuple[int, str]:
+    # Python makes no int of thousands of digits.
+    plain = digits.lstrip("0")
+    return len(plain), plain
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return text that can't break out of its line: whatever isn't printable is escaped; cut at ``limit``."""
+    shown = "".join(character if character.isprintable() else _escaped(character) for character in text)
+    return shown if limit is None or len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,7 +1,7 @@
 """The one reader of settings: from flags, variables, a file and defaults to one frozen value (U3).
 
 Every value knows where it came from. Precedence: the command's flags, ``CONFIGDB_SYNC_<NAME>`` variables, the
-settings file (mode 0600), further layers (the Fuel plugin's settings: ``plugin.layers``), defaults. The login to
+settings file (mode 0600), further layers (the Fuel plugin's settings: ``plugin.fuel_settings``), defaults. The login to
 Keystone is made of the same places and held as keystoneauth's own ``OS_*`` variables.
 """
 
@@ -63,7 +63,7 @@ SERVICES = ("configdb", "tenants")
 
 
 @dataclass(frozen=True)
-class Layer:
+class SettingsLayer:
     """What one place says: ``values`` by the settings' names, ``login`` by keystoneauth's variables (``OS_*``)."""
 
     place: str
@@ -192,7 +192,7 @@ def read_settings(
     flags: Mapping[str, Any],
     environ: Mapping[str, str],
     file: Path | None = None,
-    layers: Sequence[Layer] = (),
+    layers: Sequence[SettingsLayer] = (),
 ) -> Settings:
     """Return the settings.
 
@@ -219,16 +219,16 @@ def read_settings(
     return Settings(**found, origins=origins, login=login, login_origins=login_origins, services=services)
 
 
-def _flags(flags: Mapping[str, Any]) -> Layer:
+def _flags(flags: Mapping[str, Any]) -> SettingsLayer:
     for name, value in flags.items():
         # What an unset variable of a shell leaves isn't what its author means.
         if isinstance(value, str) and values.is_empty(value):
             flag = f"--{name.replace('_', '-')}"
             raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
-    return Layer("flags", flags)
+    return SettingsLayer("flags", flags)
 
 
-def _variables(environ: Mapping[str, str]) -> Layer:
+def _variables(environ: Mapping[str, str]) -> SettingsLayer:
     for name in environ:
         known = name.removeprefix(ENVIRON_PREFIX)
         if known != name and known not in _VARIABLES:
@@ -243,7 +243,9 @@ def _variables(environ: Mapping[str, str]) -> Layer:
         for name, value in environ.items()
         if name.startswith("OS_") and not values.is_empty(value)
     }
-    return Layer("environment", {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}, login)
+    return SettingsLayer(
+        "environment", {name: environ.get(f"{ENVIRON_PREFIX}{name.upper()}") for name in READERS}, login
+    )
 
 
 def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
@@ -253,13 +255,13 @@ def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
     return f"is {meant} meant? known are: {listed}" if meant else f"known are: {listed}"
 
 
-def _place(layer: Layer, name: str) -> str:
+def _place(layer: SettingsLayer, name: str) -> str:
     """Return what a value's origin is called."""
     named = {"flags": f"--{name.replace('_', '-')}", "environment": f"{ENVIRON_PREFIX}{name.upper()}"}
     return named.get(layer.place, layer.place)
 
 
-def _login(places: Sequence[Layer]) -> tuple[dict[str, str], dict[str, str]]:
+def _login(places: Sequence[SettingsLayer]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the login to Keystone and its values' origins: the first place's, up to one that names the Keystone."""
     found: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -272,7 +274,7 @@ def _login(places: Sequence[Layer]) -> tuple[dict[str, str], dict[str, str]]:
     return found, origins
 
 
-def _from_file(named: Path | None) -> tuple[tuple[Layer, ...], Mapping[str, Mapping[str, Any]]]:
+def _from_file(named: Path | None) -> tuple[tuple[SettingsLayer, ...], Mapping[str, Mapping[str, Any]]]:
     path = named or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     if path is None:
         return (), {}
@@ -290,7 +292,7 @@ def _from_file(named: Path | None) -> tuple[tuple[Layer, ...], Mapping[str, Mapp
         for name, value in login.items()
         if not values.is_empty(value)
     }
-    return (Layer(str(path), found, variables),), services
+    return (SettingsLayer(str(path), found, variables),), services
 
 
 def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from tests.peers import postgresql
 from tests.support import fixtures, skips
 from tests.support.product import Product, make_product
 
-pytest_plugins = ("pytester", "tests.lab.fixtures", "tests.peers.fixtures")
+pytest_plugins = ("pytester", "tests.lab.fixtures", "tests.peers.fixtures", "tests.tenants.fixtures")
 
 # How long an example takes says something of the machine, not of the code.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError
 from configdb_sync.masking import is_secret_name
-from configdb_sync.plugin.section import layer
+from configdb_sync.plugin.fuel_settings import layer
 from configdb_sync.settings import LOGIN, READERS, Settings, read_settings
 
 CANARY = "CANARY-7f3"

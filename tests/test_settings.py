@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.settings import OTHER_VARIABLES, READERS, Layer, read_settings
+from configdb_sync.settings import OTHER_VARIABLES, READERS, SettingsLayer, read_settings
 
 
 @pytest.fixture
@@ -89,13 +89,16 @@ def test_the_file_must_be_its_owners_a_mapping_and_known(file: Path) -> None:
 
 def test_layers_come_after_the_file_and_before_defaults(file: Path) -> None:
     file.write_text("tenant: from-file\n")
-    layers = [Layer("first", {"tenant": "a", "parallel": 2}), Layer("second", {"parallel": 3, "keep_runs": 7})]
+    layers = [
+        SettingsLayer("first", {"tenant": "a", "parallel": 2}),
+        SettingsLayer("second", {"parallel": 3, "keep_runs": 7}),
+    ]
     found = read_settings({}, {}, file, layers)
     assert (found.tenant, found.parallel, found.keep_runs, found.wait) == ("from-file", 2, 7, 240)
     assert (found.origins["parallel"], found.origins["keep_runs"]) == ("first", "second")
 
 
-UI = Layer("ui", {}, {"OS_AUTH_URL": "http://ui:5000", "OS_USERNAME": "lcm", "OS_PASSWORD": "in-clear"})
+UI = SettingsLayer("ui", {}, {"OS_AUTH_URL": "http://ui:5000", "OS_USERNAME": "lcm", "OS_PASSWORD": "in-clear"})
 
 
 def test_a_password_may_lie_on_the_master_alone(file: Path) -> None:
@@ -190,7 +193,7 @@ def test_a_file_that_the_login_names_must_be_there(tmp_path: Path, file: Path, n
     for found, place in (
         (read_settings({}, {name: f"{tmp_path}/none"}), "environment"),
         (read_settings({}, {}, file), str(file)),
-        (read_settings({}, {}, None, [Layer("ui", {}, {name: f"{tmp_path}/none"})]), "ui"),
+        (read_settings({}, {}, None, [SettingsLayer("ui", {}, {name: f"{tmp_path}/none"})]), "ui"),
     ):
         with pytest.raises(SettingsError, match=rf"{place}: {name} names {tmp_path}/none, which is no file"):
             found.checked_login()

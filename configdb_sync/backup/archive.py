@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from configdb_sync.backup import manifest
-from configdb_sync.backup.manifest import Manifest, Part
 from configdb_sync.closed_files import open_closed
 from configdb_sync.errors import StateError
 
@@ -59,7 +60,7 @@ def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar:
-                _add(tar, manifest.NAME, io.BytesIO(content := manifest.encode(described)), len(content))
+                _add(tar, NAME, io.BytesIO(content := encode(described)), len(content))
                 for name, source in files.items():
                     with source.open("rb") as opened:
                         _add(tar, name, opened, described.parts[name].size)
@@ -96,9 +97,9 @@ def unpack(path: Path, folder: Path) -> Manifest:
         ):
             members = _members(tar)
             name, first = next(members, (None, None))
-            if name != manifest.NAME or first is None:
+            if name != NAME or first is None:
                 raise StateError(f"{path} is no backup of configdb-sync")
-            described = manifest.decode(first.read(manifest.LONGEST + 1)[: manifest.LONGEST])
+            described = decode(first.read(LONGEST + 1)[:LONGEST])
             left = dict(described.parts)
             for name, content in members:
                 if name not in left:
@@ -116,7 +117,7 @@ def unpack(path: Path, folder: Path) -> Manifest:
 def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
     for member in tar:
         content = tar.extractfile(member) if member.isreg() else None
-        if content is None or member.name not in {manifest.NAME, *manifest.PARTS}:
+        if content is None or member.name not in {NAME, *PARTS}:
             raise StateError(
                 f"the archive holds {member.name[:60]!r}, which no backup has: nothing of it was used",
                 way_out="was it made by `configdb-sync backup`, and is it as it was?",
@@ -135,3 +136,80 @@ def _lay(target: Path, content: IO[bytes], part: Part) -> None:
             file.write(chunk)
     if left or digest.hexdigest() != part.sha256:
         raise StateError(f"{target.name} in the backup isn't what its manifest says: the archive was changed or broken")
+
+
+FORMAT = 1
+NAME = "manifest.json"
+LONGEST = 1 << 20
+
+DATABASE = "configdb-sync.sqlite"
+CONFIGDB = "configdb.sqlite"
+SECRETS = ("mask.key", "configdb.token", "tenants.token", "tenants-public.key")
+PARTS = (DATABASE, CONFIGDB, *SECRETS)
+"""All that a backup may hold, by the names in the archive. Nothing of an archive is ever used as a path."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a backup: its size in bytes and its sha256 in hexadecimal."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``version``: the product's, that made it; ``created``: ISO 8601; ``elsewhere``: what is in another database than
+    SQLite's, with its address, no password in it."""
+
+    version: str
+    created: str
+    parts: Mapping[str, Part]
+    elsewhere: Mapping[str, str]
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON; ``decode`` gives the same one back."""
+    content = {
+        "format": FORMAT,
+        "version": manifest.version,
+        "created": manifest.created,
+        "parts": {name: {"size": part.size, "sha256": part.sha256} for name, part in manifest.parts.items()},
+        "elsewhere": dict(manifest.elsewhere),
+    }
+    return (json.dumps(content, indent=1) + "\n").encode("ascii")
+
+
+def decode(content: bytes) -> Manifest:
+    """Return the manifest that the bytes hold. Raises ``StateError`` for what is none, or of a newer format."""
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+        raise StateError("the archive is no backup of configdb-sync")
+    if found["format"] != FORMAT:
+        raise StateError(
+            f"the backup is of format {found['format']}, this version reads {FORMAT}",
+            way_out="restore it with the version that made it, or a newer one",
+        )
+    version, created, parts, elsewhere = (found.get(name) for name in ("version", "created", "parts", "elsewhere"))
+    if not isinstance(parts, dict) or not isinstance(elsewhere, dict):
+        raise StateError("the backup's manifest isn't as it must be")
+    if not all(isinstance(one, str) and one.isprintable() for one in (version, created, *elsewhere.values())):
+        raise StateError("the backup's manifest isn't as it must be")
+    return Manifest(str(version), str(created), {name: _part(name, part) for name, part in parts.items()}, elsewhere)
+
+
+def _part(name: str, found: Any) -> Part:
+    if name not in PARTS:
+        raise StateError(
+            f"the backup has a part {name[:60]!r} that this version doesn't know",
+            way_out="restore it with the version that made it, or a newer one",
+        )
+    size, digest = (found.get("size"), found.get("sha256")) if isinstance(found, dict) else (None, None)
+    if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise StateError(f"the backup's manifest isn't as it must be: {name}")
+    return Part(size, digest)

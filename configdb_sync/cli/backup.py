@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from configdb_sync.backup.manifest import DATABASE, Manifest
-from configdb_sync.backup.places import Places, places_of
+from configdb_sync.backup.archive import DATABASE, Manifest
+from configdb_sync.backup.state_copy import Places, places_of
 from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.clock import SystemClock
 
@@ -22,7 +22,7 @@ def backup_command(session: Session, *, file: Path) -> None:
 
     It holds passwords and is for its owner alone. The settings file isn't in it.
     """
-    from configdb_sync.backup.making import make
+    from configdb_sync.backup.state_copy import make
 
     made = make(file.absolute(), _places(session), SystemClock().now())
     click.echo(f"{file} holds {', '.join(made.parts)}.")
@@ -35,7 +35,7 @@ def backup_command(session: Session, *, file: Path) -> None:
 @settings_options("database", "configdb_database", "state", "wait")
 def restore_command(session: Session, *, file: Path, replace: bool) -> None:
     """Make the state what the backup FILE says. Nothing is changed before all of it was found good."""
-    from configdb_sync.backup.restoring import restore
+    from configdb_sync.backup.state_copy import restore
 
     places = _places(session)
     found = restore(

@@ -12,9 +12,10 @@ from configdb_sync.errors import BusError, NodeError, ProductError
 from configdb_sync.mcollective.broker import try_broker
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.roster import why_not
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.mcollective import MASTER
-from configdb_sync.nodes.names import is_plain, natural_key
-from configdb_sync.nodes.trial import NodeTrial, try_nodes
+from configdb_sync.nodes.node_files import is_plain
+from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
 
 _PATIENCE = 5.0
 _LONGEST = 20.0
@@ -65,11 +66,11 @@ def check_nodes(session: Session, environment: int | None) -> str:
                 f"no node answers within {_PATIENCE:g} s",
                 way_out="see that nodes are on, and that mcollective runs on them with the master's psk",
             )
-        tried = try_nodes(
+        tried = check_over_bus(
             rpc, [name for name in names if name in there], timeout=timeout, now=lambda: clock.now().timestamp()
         )
     silent = [name for name in names if name not in there]
-    trials = [*tried, *(NodeTrial(name, error=_silent(name)) for name in silent)]
+    trials = [*tried, *(NodeCheck(name, error=_silent(name)) for name in silent)]
     faults = [trial.error for trial in trials if trial.error is not None]
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
@@ -102,7 +103,7 @@ def _silent(name: str) -> NodeError:
     )
 
 
-def _skew(trials: Sequence[NodeTrial]) -> str:
+def _skew(trials: Sequence[NodeCheck]) -> str:
     apart = [trial for trial in trials if abs(trial.ahead) > _SKEW]
     told = [f"node {trial.identity} by {trial.ahead:+.0f} s" for trial in apart[:_SHOWN]]
     return f"; clocks differ from this one's: {', '.join(told)}" if told else ""

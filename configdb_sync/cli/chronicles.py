@@ -1,17 +1,17 @@
-"""What the status pages tell runs and versions from, made from a command's settings."""
+"""The history that the status page reads, made from a command's settings."""
 
 from __future__ import annotations
 
 from configdb_sync.cli.options import Session
 from configdb_sync.clock import SystemClock
-from configdb_sync.database import Database
-from configdb_sync.sync.records import open_records
-from configdb_sync.sync.versions import VersionStore
-from configdb_sync.tenants.page.chronicle import Chronicle, make
+from configdb_sync.status_page.queries import History
+from configdb_sync.store.database import Database
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.versions import VersionStore
 
 
-def chronicle_of(session: Session, database: Database) -> Chronicle:
-    """Return the chronicle that a database holds: the product's own, its tables up to date."""
+def history_of(session: Session, database: Database) -> History:
+    """Return the history that a database holds; its tables must be up to date."""
     settings = session.settings
-    versions = VersionStore(lambda: open_records(session.database), settings.keep_versions, SystemClock())
-    return make(database, versions, session.masker, settings.levels, SystemClock())
+    versions = VersionStore(lambda: open_store(session.database), settings.keep_versions, SystemClock())
+    return History.opened(database, versions, session.masker, settings.levels, SystemClock())

@@ -8,7 +8,7 @@ import click
 
 from configdb_sync.cli.options import ENVIRONMENT, NAILGUN, Session, settings_options
 from configdb_sync.errors import ProductError, SettingsError
-from configdb_sync.plugin.dashboard import page_of, settle_link
+from configdb_sync.plugin.dashboard_link import page_of, settle_link
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ from configdb_sync.cli.output import show_json
 from configdb_sync.configdb import clouds, urls
 from configdb_sync.configdb.connect import CATALOG
 from configdb_sync.configdb.model import Limits
-from configdb_sync.database.urls import parsed
 from configdb_sync.errors import ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import is_secret_name
 from configdb_sync.nailgun.connect import Trust, trust_in
 from configdb_sync.nailgun.roster import why_not
 from configdb_sync.settings import READERS
-from configdb_sync.sync.records import open_records
+from configdb_sync.store.connections import parsed
+from configdb_sync.store.opening import open_store
 
 _LIMITS = Limits(connect=5.0, read=20.0, total=30.0)
 
@@ -145,7 +145,7 @@ def _tried(name: str, look: Callable[[], str | None]) -> Check:
 
 
 def _database(session: Session) -> str:
-    with closing(open_records(session.database)) as database:
+    with closing(open_store(session.database)) as database:
         encrypted = " (encrypted)" if database.sealing.on else ""
     return f"{_shown('database', session.settings.database or session.state.database_url)}{encrypted}"
 

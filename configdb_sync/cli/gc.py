@@ -13,10 +13,10 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.nodes.directory import DirectoryNodes
+from configdb_sync.store.lease import run_lock
+from configdb_sync.store.opening import open_store
 from configdb_sync.sync.gc import Collector, Leftovers, Present
-from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.records import open_records
 from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_lines
 
 
@@ -49,7 +49,7 @@ def gc_command(
     problems: list[ProductError] = []
     with ExitStack() as stack:
         client = stack.enter_context(session.client(comment="gc: the node is no more"))
-        database = open_records(session.database)
+        database = open_store(session.database)
         stack.callback(database.close)
         if remove:
             stack.enter_context(run_lock(session.state.folder, environment, session.settings.wait, SystemClock()))

@@ -17,10 +17,10 @@ from configdb_sync.cli.sources import MCOLLECTIVE
 from configdb_sync.errors import EnvironmentMismatchError, NodeError
 from configdb_sync.exits import Exit
 from configdb_sync.nailgun.roster import Roster
+from configdb_sync.names import natural_key
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_in_trees, remove_over_bus
+from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, program, remove_in_trees, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.names import natural_key
 
 Outcome = Removal | NodeError
 
@@ -58,7 +58,7 @@ def remove(
     """
     code = program(Path(configdb_sync.__file__).resolve().parents[1])
     names = node_names(nodes)
-    order = Order(environment, named=bool(names), look=dry_run)
+    order = RemovalOrder(environment, named=bool(names), look=dry_run)
     with contextlib.ExitStack() as stack:
         if place == MCOLLECTIVE:
             found = _on_nodes(session, stack, code, names, order)
@@ -84,7 +84,7 @@ def remove(
 
 
 def _on_nodes(
-    session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: Order
+    session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
     settings = session.settings
     roster = None if names and all(name.isdigit() for name in names) else _roster(session, order.environment)
@@ -98,7 +98,9 @@ def _on_nodes(
     return remove_over_bus(rpc, code, identities, order, timeout=settings.mco_timeout)
 
 
-def _in_trees(session: Session, root: Path, code: bytes, names: tuple[str, ...], order: Order) -> Iterator[Outcome]:
+def _in_trees(
+    session: Session, root: Path, code: bytes, names: tuple[str, ...], order: RemovalOrder
+) -> Iterator[Outcome]:
     there = DirectoryNodes(root, env=order.environment).identities()
     identities = [
         identity
@@ -120,7 +122,7 @@ def _roster(session: Session, environment: int) -> Roster | None:
             return None
 
 
-def _identities(session: Session, roster: Roster | None, name: str, order: Order) -> tuple[str, ...]:
+def _identities(session: Session, roster: Roster | None, name: str, order: RemovalOrder) -> tuple[str, ...]:
     """Return the identities that an id or FQDN stands for. Raises ``SettingsError``."""
     if name.isdigit():
         return (name,)

@@ -12,10 +12,11 @@ from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.cli.options import Session, settings_options
 from configdb_sync.configdb_server import schema as configdb_opening
-from configdb_sync.database import Database, Schema, conversion, keyring
-from configdb_sync.database.urls import key_file_of, parsed
 from configdb_sync.errors import SettingsError, StateError
-from configdb_sync.sync import records
+from configdb_sync.store import conversion, keyring, opening
+from configdb_sync.store.connections import key_file_of, parsed
+from configdb_sync.store.database import Database
+from configdb_sync.store.opening import TableSet
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -121,7 +122,7 @@ class _Database:
 
     what: str
     url: str
-    schema: Schema
+    schema: TableSet
     opened: Callable[[str], Database]
 
     @property
@@ -137,7 +138,7 @@ class _Database:
 def _databases(session: Session) -> Iterator[_Database]:
     """Yield those that are there: not every installation has a ConfigDB of its own."""
     each = (
-        _Database("the product's own database", session.database, records.SCHEMA, records.open_records),
+        _Database("the product's own database", session.database, opening.STORE, opening.open_store),
         _Database(
             "the ConfigDB database",
             session.configdb_database,

@@ -14,7 +14,7 @@ from configdb_sync.cli.lazy import LazyGroup
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.jsonvalues import is_unicode
-from configdb_sync.nodes.names import shown
+from configdb_sync.nodes.node_files import shown
 
 _PLACES = {
     "plan": ("runs", "plan"),

@@ -21,22 +21,22 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import CATALOG, EMBEDDED, connect
 from configdb_sync.configdb.model import Limits, Writer
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.database.keyring import Keyring
-from configdb_sync.database.urls import with_key_file
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
 from configdb_sync.nailgun.connect import connect as connect_nailgun
-from configdb_sync.nodes.names import shown
-from configdb_sync.plugin.layers import plugin_layers, without_login
-from configdb_sync.plugin.master import Master, Section
-from configdb_sync.plugin.section import NAME
-from configdb_sync.settings import Layer, Settings, read_settings
+from configdb_sync.nodes.node_files import shown
+from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
+from configdb_sync.settings import Settings, SettingsLayer, read_settings
 from configdb_sync.state import State, locate, open_state
+from configdb_sync.store.connections import with_key_file
+from configdb_sync.store.keyring import Keyring
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.records import names_seen
+from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync import orders
-from configdb_sync.sync.records import names_seen, open_records
-from configdb_sync.sync.versions import VersionStore
+from configdb_sync.sync.history import recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -208,7 +208,7 @@ class Session:
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""
-        with closing(open_records(self.database)) as database:
+        with closing(open_store(self.database)) as database:
             return names_seen(database, environment)
 
     def identity_of(self, environment: int, fqdn: str) -> str:
@@ -234,7 +234,7 @@ class Session:
     @functools.cached_property
     def versions(self) -> VersionStore:
         """The versions that the product itself keeps; ``client`` closes it."""
-        return VersionStore(lambda: open_records(self.database), self.settings.keep_versions, SystemClock())
+        return VersionStore(lambda: open_store(self.database), self.settings.keep_versions, SystemClock())
 
     @contextmanager
     def client(self, *, comment: str | None = None, policy: RetryPolicy | None = None) -> Iterator[ConfigDBClient]:
@@ -244,7 +244,7 @@ class Session:
         """
         writer = Writer(run=self.run, author=self.author, comment=comment)
         with closing(self.versions) as versions, self._connected(writer, policy) as client:
-            client.observe(functools.partial(versions.record, client.base, writer))
+            client.observe(recorder(versions, client.base, writer))
             yield client
 
     def _connected(self, writer: Writer, policy: RetryPolicy | None) -> ConfigDBClient:
@@ -300,7 +300,7 @@ def _read(flags: dict[str, Any], file: Path | None, asked: dict[str, Any]) -> Se
     if not isinstance(env, int):
         return read_settings(flags, os.environ, file)
 
-    def ask(layers: Sequence[Layer]) -> Section | None:
+    def ask(layers: Sequence[SettingsLayer]) -> Section | None:
         known = without_login(read_settings(flags, os.environ, file, layers), layers)
         return _ask_nailgun(Session(known), env)
 

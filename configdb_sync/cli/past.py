@@ -12,9 +12,9 @@ from configdb_sync.cli.options import ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json, show_lines
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.approvals import LASTS_RUNS, Approvals
-from configdb_sync.sync.past_runs import Alive, PastRuns
-from configdb_sync.sync.records import open_records
+from configdb_sync.store.approvals import LASTS_RUNS, Approvals
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.runs import Alive, PastRuns
 from configdb_sync.sync.render import FORMS
 from configdb_sync.sync.render_runs import run_json, run_lines, runs_lines
 from configdb_sync.sync.wording import count
@@ -34,7 +34,7 @@ from configdb_sync.sync.wording import count
 @click.argument("run", required=False)
 def runs(session: Session, *, environment: int | None, limit: int, output: str, run: str | None) -> None:
     """List past runs and those at work, or show one: RUN is its identity, the beginning of it, or `last`."""
-    with closing(open_records(session.database)) as database:
+    with closing(open_store(session.database)) as database:
         past = PastRuns(database, SystemClock(), Alive(socket.gethostname(), _is_there))
         if run is None:
             found = past.newest(environment, limit)
@@ -61,7 +61,7 @@ def runs(session: Session, *, environment: int | None, limit: int, output: str, 
 @click.argument("digest")
 def approve(session: Session, *, digest: str) -> None:
     """Let exactly the unsafe changes with this DIGEST through, once, in the runs to come."""
-    with closing(open_records(session.database)) as database:
+    with closing(open_store(session.database)) as database:
         changes = Approvals(database, SystemClock()).approve(digest, session.author)
     if changes is None:
         click.echo(

@@ -21,13 +21,12 @@ from configdb_sync.cli.watchdog import Watchdog
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.runs import About, Alive
 from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.journal import About
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import STAGE_LIMIT, Pace
-from configdb_sync.sync.past_runs import Alive
-from configdb_sync.sync.records import open_records
 from configdb_sync.sync.render import FORMS, form_of
 from configdb_sync.sync.report import Report, exit_of_plan
 from configdb_sync.sync.run import Run
@@ -110,7 +109,7 @@ def _run(
     with ExitStack() as stack:
         source = stack.enter_context(node_source(session, asked["place"], options))
         client = stack.enter_context(session.client())
-        database = open_records(session.database)
+        database = open_store(session.database)
         stack.callback(database.close)
         progress = stack.enter_context(progress_for())
         registry = Registry(open_registry(session.database, connections=settings.parallel + 1))

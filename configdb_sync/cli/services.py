@@ -14,26 +14,25 @@ import click
 from configdb_sync.cli.options import Session
 from configdb_sync.cli.output import write_private
 from configdb_sync.cli.service_options import chosen, is_enabled
-from configdb_sync.database.urls import parsed
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.exits import Exit
 from configdb_sync.plugin import units
-from configdb_sync.plugin.systemd import ServiceError, Systemd
-from configdb_sync.plugin.units import Found, Step, Wanted
+from configdb_sync.plugin.units import ServiceError, Systemd, UnitGoal, UnitState, UnitStep
 from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
+from configdb_sync.store.connections import parsed
 
 SYSTEMD = Systemd()
 
 _DONE = {
-    Step.WRITE: "its unit was given the folders that it writes to",
-    Step.REMOVE: "its unit is again as the plugin brought it",
-    Step.ENABLE: "starts with the machine from now on",
-    Step.DISABLE: "no longer starts with the machine",
-    Step.START: "started",
-    Step.RESTART: "restarted, since its settings changed",
-    Step.STOP: "stopped",
-    Step.RESET: "its failure is forgotten",
+    UnitStep.WRITE: "its unit was given the folders that it writes to",
+    UnitStep.REMOVE: "its unit is again as the plugin brought it",
+    UnitStep.ENABLE: "starts with the machine from now on",
+    UnitStep.DISABLE: "no longer starts with the machine",
+    UnitStep.START: "started",
+    UnitStep.RESTART: "restarted, since its settings changed",
+    UnitStep.STOP: "stopped",
+    UnitStep.RESET: "its failure is forgotten",
 }
 _FILES = (
     *("token_file", "tls_cert", "tls_key", "policy_file", "metrics_token_file"),
@@ -95,14 +94,14 @@ class _Service:
     def unit(self) -> str:
         return units.UNITS[self.name]
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> UnitGoal:
         if not self.enabled:
-            return Wanted(enabled=False)
-        return Wanted(enabled=True, drop_in=self.drop_in, fingerprint=self._fingerprint())
+            return UnitGoal(enabled=False)
+        return UnitGoal(enabled=True, drop_in=self.drop_in, fingerprint=self._fingerprint())
 
-    def found(self) -> Found:
+    def found(self) -> UnitState:
         state = SYSTEMD.state(self.unit)
-        return Found(
+        return UnitState(
             installed=SYSTEMD.installed(self.unit),
             enabled=SYSTEMD.enabled(self.unit),
             active=state in {"active", "reloading"},
@@ -118,11 +117,11 @@ class _Service:
             raise ServiceError(f"there is no unit {self.unit}", way_out="the plugin's package installs it")
         done = []
         for step in units.steps(found, wanted):
-            if step in {Step.WRITE, Step.REMOVE}:
+            if step in {UnitStep.WRITE, UnitStep.REMOVE}:
                 SYSTEMD.lay(self.unit, wanted.drop_in)
             else:
                 SYSTEMD.do(step.value, self.unit)
-            if step in {Step.START, Step.RESTART}:
+            if step in {UnitStep.START, UnitStep.RESTART}:
                 # Again: it may have made its token at the start.
                 self._remember(self._fingerprint())
             done.append(_DONE[step])

@@ -14,9 +14,9 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.roster import Roster, why_not
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.known import KnownNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import Nodes
+from configdb_sync.nodes.nailgun import KnownNodes
+from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.options import RunOptions

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from configdb_sync.cli.chronicles import chronicle_of
+from configdb_sync.cli.chronicles import history_of
 from configdb_sync.cli.options import CONNECTION, ENVIRONMENT, Session, settings_options
 from configdb_sync.cli.output import show_json, write_private
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.records import open_records
+from configdb_sync.status_page.api import StatusApi
+from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.context import Context, Limits
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.page import asking
 from configdb_sync.tenants.registry import Registry
 
 _ALL = 1_000_000
@@ -36,17 +36,17 @@ _ALL = 1_000_000
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
     """Tell how environments stand: their status and their last run."""
-    open_records(session.database).close()
+    open_store(session.database).close()
     with closing(Registry(open_registry(session.database))) as registry, session.client() as client:
-        chronicle = chronicle_of(session, registry.database)
-        context = Context(registry, Limits(longest=_ALL), client=lambda: client, chronicle=chronicle)
-        with closing(chronicle.versions):
-            found = _listed(context, environment)
+        history = history_of(session, registry.database)
+        api = StatusApi(Context(registry, Limits(longest=_ALL), client=lambda: client), history)
+        with closing(history.versions):
+            found = _listed(api, environment)
             if file is not None:
                 # Late: only this needs templates.
-                from configdb_sync.tenants.page.file import page
+                from configdb_sync.status_page.single_file import page
 
-                _write(file, page(context, SystemClock().now(), environment))
+                _write(file, page(api, SystemClock().now(), environment))
     if form == "json":
         show_json({"environments": found})
         return
@@ -65,11 +65,11 @@ def _write(file: Path, text: str) -> None:
         ) from error
 
 
-def _listed(context: Context, environment: int | None) -> list[dict[str, Any]]:
+def _listed(api: StatusApi, environment: int | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    query = {"limit": str(context.limits.longest)}
+    query = {"limit": str(api.context.limits.longest)}
     while True:
-        page = asking.environments(context, query).view
+        page = api.environments(query).view
         found += page["environments"]
         if page["environments_next"] is None:
             break

@@ -24,9 +24,9 @@ from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox import Done, Outbox
 from configdb_sync.tenants.owning import owned
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, State, Tenant
+from configdb_sync.web.refusals import RefusalError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +47,7 @@ def _command(name: str) -> Callable[[F], click.Command]:
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
-            except TenantRefusal as refusal:
+            except RefusalError as refusal:
                 kind = StateError if refusal.status >= 500 else SettingsError
                 raise kind(refusal.what) from refusal
 
@@ -203,7 +203,7 @@ def move_command(
                 return
             check_movable(lambda: client)
             new = registry.move(_change(session), place, target)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 301:
                 raise SettingsError("it has been moved already", way_out=f"it is at {refusal.headers[0][1]}") from None
             raise

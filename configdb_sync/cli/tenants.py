@@ -9,14 +9,15 @@ from pathlib import Path
 import click
 
 from configdb_sync.cli import tenant_commands, tenant_reports
-from configdb_sync.cli.chronicles import chronicle_of
+from configdb_sync.cli.chronicles import history_of
 from configdb_sync.cli.options import CONNECTION, Session, service_id, settings_options
 from configdb_sync.cli.service_options import configured
 from configdb_sync.cli.tokens import read_token
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb import clouds
 from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.sync.records import open_records
+from configdb_sync.status_page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
+from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.access import (
     Access,
     LimitedAccess,
@@ -27,7 +28,6 @@ from configdb_sync.tenants.access import (
 )
 from configdb_sync.tenants.drivers import DEFAULT
 from configdb_sync.tenants.limiting import buckets
-from configdb_sync.tenants.page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
 from configdb_sync.tenants.registry import Registry
 
 _PATIENCE = RetryPolicy(attempts=2, whole=5.0)
@@ -170,14 +170,14 @@ def serve(
     or `login` there, to have the callers' tokens checked.
     """
     # Late, so that the other commands needn't load the server.
-    from configdb_sync.serving import Transport, read_listen
+    from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
     from configdb_sync.tenants.chain import Chain
     from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
     from configdb_sync.tenants.drivers import Surroundings, load
     from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.log_lines import JsonFormatter, TextFormatter, use
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.web.service import JsonFormatter, TextFormatter, Transport, read_listen, use
 
     own = service_id(session.run)
     formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)
@@ -204,7 +204,7 @@ def serve(
         around = Surroundings(registry.database, client, SystemClock())
         return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
 
-    open_records(session.database).close()  # what the runs recorded is asked for
+    open_store(session.database).close()  # what the runs recorded is asked for
     told = service.Service(
         admin=read_listen(admin, "--admin"),
         access=accesses.admin,
@@ -218,8 +218,8 @@ def serve(
         connect=lambda: session.client(policy=_PATIENCE),
         usage_log=usage_log,
         pull=pull,
-        pages=service.Showing(
-            chronicle=lambda registry: chronicle_of(session, registry.database),
+        site=lambda registry: StatusPage(
+            history=history_of(session, registry.database),
             sessions=accesses.sessions,
             public_sessions=accesses.public_sessions if public_page else None,
             secure=tls_cert is not None or behind_proxy,

@@ -15,7 +15,7 @@ from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
 from configdb_sync.configdb.model import OverrideNote, Version
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.diff import changes as differences
-from configdb_sync.sync.histories import histories
+from configdb_sync.sync.history import histories
 
 _kind_option = click.option(
     "--values", "kind", flag_value=VALUES, default=OVERRIDES, help="Of the values instead of the overrides."

@@ -12,11 +12,11 @@ from typing import TypeGuard, overload
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.dump import Outline, Stored
-from configdb_sync.database.keyring import Keyring
-from configdb_sync.database.sealing import Sealing
 from configdb_sync.errors import DocumentError, SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import LevelPath
+from configdb_sync.store.encryption import Sealing
+from configdb_sync.store.keyring import Keyring
 
 FORMAT = 1
 OUTLINE = "environment.json"

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Request
 
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, decoded, refused
-from configdb_sync.configdb_server.refusals import RefusalError, refuse
+from configdb_sync.web.refusals import RefusalError, refuse
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

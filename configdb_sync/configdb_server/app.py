@@ -15,10 +15,10 @@ from configdb_sync.configdb_server import components, documents, environments, o
 from configdb_sync.configdb_server.access import Access, OpenAccess
 from configdb_sync.configdb_server.document_paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Call, Limits, refused
-from configdb_sync.configdb_server.refusals import RefusalError, refuse
 from configdb_sync.configdb_server.schema import open_configdb
-from configdb_sync.database import Database
-from configdb_sync.database.keyring import KeysError
+from configdb_sync.store.database import Database
+from configdb_sync.store.keyring import KeysError
+from configdb_sync.web.refusals import RefusalError, refuse
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

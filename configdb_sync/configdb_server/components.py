@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import checked_text, sweep_all
-from configdb_sync.configdb_server.document_paths import id_or_name, is_id
+from configdb_sync.configdb_server.document_paths import id_or_name, is_id, quoted
 from configdb_sync.configdb_server.key_operations import checked_result, operate, read_paths
 from configdb_sync.configdb_server.locks import change_catalog
 from configdb_sync.configdb_server.messages import (
@@ -29,8 +29,8 @@ from configdb_sync.configdb_server.messages import (
     reachable,
     required,
 )
-from configdb_sync.configdb_server.refusals import RefusalError, refuse, shown
 from configdb_sync.jsonvalues import Json, loads
+from configdb_sync.web.refusals import RefusalError, refuse
 
 _COMPONENTS = schema.components
 _DEFINITIONS = schema.resource_definitions
@@ -57,7 +57,7 @@ def create_component(call: Call) -> Response:
     try:
         return json_answer(change_catalog(call.database, work), 201)
     except IntegrityError:
-        raise refuse(409, f"there is a component {shown(name)} already") from None
+        raise refuse(409, f"there is a component {quoted(name)} already") from None
 
 
 def show_component(call: Call, component: int) -> Response:
@@ -88,7 +88,7 @@ def change_component(call: Call, component: int) -> Response:
     try:
         change_catalog(call.database, work)
     except IntegrityError:
-        raise refuse(409, f"the name {shown(name)} is taken, or two of the definitions share a name") from None
+        raise refuse(409, f"the name {quoted(name)} is taken, or two of the definitions share a name") from None
     if wanted is not None:
         sweep_all(call.database)
     return no_content()
@@ -145,12 +145,12 @@ def _refuse_twice(names: Iterable[str]) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            raise refuse(409, f"the resource definition {shown(name)} is given twice")
+            raise refuse(409, f"the resource definition {quoted(name)} is given twice")
         seen.add(name)
 
 
 def _no_component(component: int) -> RefusalError:
-    return refuse(404, f"component {shown(component, 40)} not found")
+    return refuse(404, f"component {quoted(component, 40)} not found")
 
 
 def _check(connection: Connection, component: int) -> None:
@@ -282,7 +282,7 @@ def definition_name(value: Json) -> str:
     """Return the name of a definition, which stands in URLs. Raises ``RefusalError`` 422."""
     name = name_of(value, "a resource definition's name", numeric=True)
     if not reachable(name):
-        raise refuse(422, f"a resource definition can't be called {shown(name)}: no URL could name it")
+        raise refuse(422, f"a resource definition can't be called {quoted(name)}: no URL could name it")
     return name
 
 
@@ -293,7 +293,7 @@ def _component_id(value: Json) -> int | None:
 def _number(text: str) -> int:
     number = id_or_name(text)
     if isinstance(number, str):
-        raise refuse(400, f"component_id must be a number, not {shown(text)}")
+        raise refuse(400, f"component_id must be a number, not {quoted(text)}")
     return number if is_id(number) else -1
 
 
@@ -303,13 +303,13 @@ def _without_component() -> Any:
 
 def _definition_conflict(component: int | None, name: str | None) -> RefusalError:
     which = "the component" if component is None else f"component {component}"
-    named = "of that name" if name is None else shown(name)
+    named = "of that name" if name is None else quoted(name)
     return refuse(409, f"{which} is not there, or has a resource definition {named} already")
 
 
 def no_definition(definition: int) -> RefusalError:
     """Return the 404 of a definition."""
-    return refuse(404, f"resource definition {shown(definition, 40)} not found")
+    return refuse(404, f"resource definition {quoted(definition, 40)} not found")
 
 
 def delete_row(call: Call, table: Any, number: int, missing: RefusalError) -> Response:

@@ -19,9 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists
 from sqlalchemy.exc import IntegrityError
 
-from configdb_sync.configdb_server.refusals import RefusalError, refuse
 from configdb_sync.configdb_server.schema import contents, versions
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import (
     EMPTY_DIGEST,
     Json,
@@ -32,6 +30,8 @@ from configdb_sync.jsonvalues import (
     members,
     value_digest,
 )
+from configdb_sync.store.database import Database
+from configdb_sync.web.refusals import RefusalError, refuse
 
 MAX_VALUES = 1_000_000
 """Values in a body, those in others counted: each costs many times the bytes that it takes in the text. A document of

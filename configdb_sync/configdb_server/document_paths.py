@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import BigInteger, Connection, Row, Select, Text, bindparam, select
 
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.refusals import RefusalError, refuse, shown
 from configdb_sync.names import NAME_LIMIT
+from configdb_sync.web.refusals import RefusalError, refuse, shown
 
 MAX_ID = 2**63 - 1
 
@@ -60,6 +60,11 @@ def id_or_name(text: str) -> int | str:
     return text
 
 
+def quoted(value: object, limit: int = 200) -> str:
+    """Return a name or a number from a request as this server's errors have it."""
+    return shown(value, limit)
+
+
 def is_id(number: int) -> bool:
     """Tell whether a database can hold such an id; all others are simply not there."""
     return 0 <= number <= MAX_ID
@@ -67,7 +72,7 @@ def is_id(number: int) -> bool:
 
 def no_environment(environment: int) -> RefusalError:
     """Return the 404 of an environment."""
-    return refuse(404, f"environment {shown(environment, 40)} not found")
+    return refuse(404, f"environment {quoted(environment, 40)} not found")
 
 
 def read_path(rest: str) -> EnvironmentPath | None:
@@ -186,12 +191,12 @@ def find(connection: Connection, environment: int, levels: Levels, resource: int
     check_levels(environment, [row.level for row in rows], levels)
     found = sorted({row.definition for row in rows if row.definition is not None})
     if not found:
-        raise refuse(404, f"resource definition {shown(resource)} not found in environment {environment}")
+        raise refuse(404, f"resource definition {quoted(resource)} not found in environment {environment}")
     if len(found) > 1:
         ids = ", ".join(map(str, found))
         raise refuse(
             409,
-            f"resource definition {shown(resource)} is ambiguous in environment {environment}: use an id of {ids}",
+            f"resource definition {quoted(resource)} is ambiguous in environment {environment}: use an id of {ids}",
         )
     return Place(environment, found[0], levels)
 
@@ -215,14 +220,14 @@ def check_levels(environment: int, rows: Sequence[str | None], levels: Levels) -
     declared = list(dict.fromkeys(name for name in rows if name is not None))
     for place, (name, _) in enumerate(levels):
         if place >= len(declared):
-            raise refuse(404, f"level {shown(name)} not found: environment {environment} has {_listed(declared)}")
+            raise refuse(404, f"level {quoted(name)} not found: environment {environment} has {_listed(declared)}")
         if name != declared[place]:
             raise refuse(
                 404,
-                f"unexpected level {shown(name)}, expected {shown(declared[place])}: "
+                f"unexpected level {quoted(name)}, expected {quoted(declared[place])}: "
                 f"environment {environment} has {_listed(declared)}",
             )
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"the levels {', '.join(map(shown, names))} in this order" if names else "no levels"
+    return f"the levels {', '.join(map(quoted, names))} in this order" if names else "no levels"

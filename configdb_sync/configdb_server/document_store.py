@@ -27,10 +27,10 @@ from configdb_sync.configdb_server.contents import EMPTY, Content, columns_of, d
 from configdb_sync.configdb_server.document_paths import ROOT, Kind, Place
 from configdb_sync.configdb_server.messages import Call, Writer
 from configdb_sync.configdb_server.preconditions import Conditions
-from configdb_sync.configdb_server.refusals import refuse
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
 from configdb_sync.names import place_of
+from configdb_sync.store.database import Database
+from configdb_sync.web.refusals import refuse
 
 _PRUNE_EVERY = 8
 """Pruning costs a third of a change, so it is done in one go for several; ``history`` shows only those that count."""

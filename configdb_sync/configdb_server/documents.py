@@ -16,7 +16,16 @@ from werkzeug.wrappers import Response
 from configdb_sync.configdb import merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import Content, content_of, digests_of, document_of, text_of
-from configdb_sync.configdb_server.document_paths import ROOT, DocumentPath, Kind, Levels, Place, check_chain, find
+from configdb_sync.configdb_server.document_paths import (
+    ROOT,
+    DocumentPath,
+    Kind,
+    Levels,
+    Place,
+    check_chain,
+    find,
+    quoted,
+)
 from configdb_sync.configdb_server.document_store import (
     Both,
     Changed,
@@ -42,9 +51,9 @@ from configdb_sync.configdb_server.messages import (
     tagged,
     text_answer,
 )
-from configdb_sync.configdb_server.refusals import refuse, shown
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import place_of
+from configdb_sync.web.refusals import refuse
 
 
 def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
@@ -231,7 +240,7 @@ def version_of(connection: Connection, place: Place, kind: Kind, text: str, limi
     Raises ``RefusalError``: 400 for no number, 404 if it isn't kept.
     """
     if not (text.isascii() and text.isdigit()):
-        raise refuse(400, f"a version is a number, not {shown(text)}")
+        raise refuse(400, f"a version is a number, not {quoted(text)}")
     number = int(text) if len(text) < 10 else 0
     row = connection.execute(
         select(_VERSIONS.c.number, _CONTENTS.c.digest, _CONTENTS.c.address, _CONTENTS.c.body)
@@ -243,7 +252,7 @@ def version_of(connection: Connection, place: Place, kind: Kind, text: str, limi
         .where(*_kept(place, kind, limits), _VERSIONS.c.number == number)
     ).first()
     if row is None:
-        raise refuse(404, f"version {shown(text, 20)} of these {kind} isn't kept; history lists those that are")
+        raise refuse(404, f"version {quoted(text, 20)} of these {kind} isn't kept; history lists those that are")
     return Half(row.number, row.digest, row.address, row.body)
 
 

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import sweep_all, type_name
-from configdb_sync.configdb_server.document_paths import MAX_ID, is_id, no_environment
+from configdb_sync.configdb_server.document_paths import MAX_ID, is_id, no_environment, quoted
 from configdb_sync.configdb_server.locks import change_catalog, change_places
 from configdb_sync.configdb_server.messages import (
     Call,
@@ -22,8 +22,8 @@ from configdb_sync.configdb_server.messages import (
     reachable,
     required,
 )
-from configdb_sync.configdb_server.refusals import refuse, shown
 from configdb_sync.jsonvalues import Json
+from configdb_sync.web.refusals import refuse
 
 _ENVIRONMENTS = schema.environments
 _LINKS = schema.environment_components
@@ -128,7 +128,7 @@ def change_level(call: Call, environment: int, level: int | str) -> Response:
         if name is None or name == found["name"]:
             return
         if name in level_names(connection, environment):
-            raise refuse(409, f"environment {environment} has a hierarchy level {shown(name)} already")
+            raise refuse(409, f"environment {environment} has a hierarchy level {quoted(name)} already")
         connection.execute(update(_LEVELS).where(_LEVELS.c.id == found["id"]).values(name=name))
         here = (_DOCUMENTS.c.environment_id == environment) & (_DOCUMENTS.c.level == found["name"])
         connection.execute(update(_DOCUMENTS).where(here).values(level=name))
@@ -219,7 +219,7 @@ def _pick(levels: list[Json], environment: int, level: int | str) -> Json:
     for found in levels:
         if found[field] == level:
             return found
-    raise refuse(404, f"hierarchy level {shown(level)} not found in environment {environment}")
+    raise refuse(404, f"hierarchy level {quoted(level)} not found in environment {environment}")
 
 
 def _link(connection: Connection, environment: int, components: list[int]) -> None:
@@ -233,9 +233,9 @@ def _component_ids(connection: Connection, references: list[int | str]) -> list[
         column = _COMPONENTS.c.id if isinstance(reference, int) else _COMPONENTS.c.name
         number = connection.execute(select(_COMPONENTS.c.id).where(column == reference)).scalar_one_or_none()
         if number is None:
-            raise refuse(404, f"component {shown(reference)} not found")
+            raise refuse(404, f"component {quoted(reference)} not found")
         if number in found:
-            raise refuse(409, f"component {shown(reference)} is given twice")
+            raise refuse(409, f"component {quoted(reference)} is given twice")
         found.append(number)
     return found
 
@@ -251,14 +251,14 @@ def _level_names(value: Json) -> list[str]:
     names = [_level_name(item) for item in list_of(value, "hierarchy_levels")]
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise refuse(409, f"the hierarchy level {shown(name)} is given twice")
+            raise refuse(409, f"the hierarchy level {quoted(name)} is given twice")
     return names
 
 
 def _level_name(value: Json) -> str:
     name = name_of(value, "a hierarchy level's name")
     if "/" in name or name == "resources" or not reachable(name):
-        raise refuse(422, f"a hierarchy level can't be called {shown(name)}: no URL could name it")
+        raise refuse(422, f"a hierarchy level can't be called {quoted(name)}: no URL could name it")
     return name
 
 

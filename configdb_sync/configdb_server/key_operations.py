@@ -14,9 +14,9 @@ from typing import TypeGuard
 
 from configdb_sync.configdb_server.contents import check_count, checked_text
 from configdb_sync.configdb_server.messages import Call
-from configdb_sync.configdb_server.refusals import refuse
 from configdb_sync.errors import ConfigDBError
 from configdb_sync.jsonvalues import Json, check_depth
+from configdb_sync.web.refusals import refuse
 
 _PLACE = re.compile(r"-?[0-9]{1,19}")  # no list is longer
 

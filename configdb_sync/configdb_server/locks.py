@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, text
 
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 
 Result = TypeVar("Result")
 Work = Callable[[Connection], Result]

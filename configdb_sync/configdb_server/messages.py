@@ -18,12 +18,12 @@ from werkzeug.wrappers import Request, Response
 
 from configdb_sync import __version__, jsonvalues
 from configdb_sync.configdb_server.contents import Content, check_count, checked_text, content_of_text, type_name
-from configdb_sync.configdb_server.document_paths import MAX_ID
+from configdb_sync.configdb_server.document_paths import MAX_ID, quoted
 from configdb_sync.configdb_server.preconditions import Conditions, read_conditions
-from configdb_sync.configdb_server.refusals import RefusalError, refuse, shown
-from configdb_sync.database import Database
 from configdb_sync.jsonvalues import Json, is_unicode
 from configdb_sync.names import NAME_LIMIT
+from configdb_sync.store.database import Database
+from configdb_sync.web.refusals import RefusalError, refuse
 
 Result = TypeVar("Result")
 
@@ -204,7 +204,7 @@ def id_of(value: Json, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise refuse(422, f"{what} must be a number, not {type_name(value)}")
     if not 0 <= value <= MAX_ID:
-        raise refuse(422, f"{what} must lie between 0 and {MAX_ID}, not {shown(value, 40)}")
+        raise refuse(422, f"{what} must lie between 0 and {MAX_ID}, not {quoted(value, 40)}")
     return value
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from werkzeug.datastructures import Headers
 
-from configdb_sync.configdb_server.refusals import refuse
-from configdb_sync.entity_tags import Tags, read_tags
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import Tags, read_tags
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ address is an HMAC, and it stays when the key changes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import (
@@ -27,9 +28,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from configdb_sync.configdb_server.refusals import RefusalError, refuse
-from configdb_sync.database import Database, Schema, opened
-from configdb_sync.database.sealing import Sealed, SealedTable, SealedText
+from configdb_sync.errors import ConfigDBError
+from configdb_sync.store.database import Database
+from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
+from configdb_sync.store.opening import TableSet, opened
+from configdb_sync.web.refusals import RefusalError
 
 metadata = MetaData(
     naming_convention={
@@ -147,7 +150,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
     connection.execute(update(versions).where(versions.c.content == old).values(content=new))
 
 
-SCHEMA = Schema(
+SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",
@@ -160,6 +163,11 @@ def open_configdb(url: str, *, connections: int = 8) -> Database:
     return opened(url, SCHEMA, what="the ConfigDB database", connections=connections, unavailable=_unavailable)
 
 
-def _unavailable() -> RefusalError:
+@dataclass(eq=False)
+class DatabaseOutageError(RefusalError, ConfigDBError):
+    """The server's database can't be used now: 503 for a client, ConfigDB's failure for a command."""
+
+
+def _unavailable() -> DatabaseOutageError:
     # The driver's own text may hold the database's address and parameters: not for a client.
-    return refuse(503, "the server's database can't be used now", ("Retry-After", "5"))
+    return DatabaseOutageError("the server's database can't be used now", status=503, headers=(("Retry-After", "5"),))

@@ -10,9 +10,9 @@ from typing import Any
 from configdb_sync.configdb_server.access import Access, Guard, OpenAccess, guarded
 from configdb_sync.configdb_server.app import create_app
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Limits, refused
-from configdb_sync.configdb_server.refusals import refuse
 from configdb_sync.configdb_server.schema import open_configdb
-from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach, read_listen
 
 __all__ = ["Listen", "Service", "check", "read_listen", "serve"]
 

@@ -6,10 +6,11 @@ aliases and duplicate keys mean is Psych's (``docs/decisions/own-yaml-builder.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
 
@@ -26,7 +27,6 @@ from configdb_sync.hiera.events import (
     STREAM_END,
     PlainScalars,
     TagError,
-    events_of,
     key_value,
     keys_of,
     scalar_of,
@@ -99,7 +99,7 @@ class _Builder:
     """Collects each container's children in one flat list and makes the container when it ends."""
 
     def __init__(self, text: str, plain: PlainScalars, anchors: Mapping[str, Anchored]) -> None:
-        self.next_event = events_of(text)
+        self.next_event: Callable[[], Any] = CParser(text).get_event
         self.text = text
         self.plain = plain
         self.children: list[Value] = []
@@ -163,8 +163,7 @@ class _Builder:
             if type(start) is SEQUENCE:
                 path.append(len(children))
             elif len(children) % 2:
-                key = children[-1]
-                path.append(key.text if isinstance(key, Special) else key)
+                path.append(children[-1])
         return path
 
     def _fault(self, event: Any, reason: str) -> UnreadableDocumentError:

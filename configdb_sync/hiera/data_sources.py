@@ -47,46 +47,48 @@ class DataSource:
 def problem_of_name(name: str) -> str | None:
     """Return why ConfigDB, the tenant API or our records can't have a data source of that name, or None.
 
-    A name of digits would be taken for an id in ConfigDB's URLs, one that ends in
-    ``action/move`` for a move in the tenant API's (T1).
+    ConfigDB's URLs would take a name of digits for an id; the tenant API's would take one that ends in
+    ``action/move`` for a move (T1).
     """
-    problem = None
-    if not name or any(step in {"", ".", ".."} for step in name.split("/")):
-        problem = "is empty, or has an empty or dotted step"
-    elif len(name) > NAME_LIMIT:
-        problem = f"is longer than {NAME_LIMIT} characters"
-    elif path_template.has_odd_characters(name) or "\\" in name:
-        problem = "holds control characters or a backslash"
-    elif _reads_as_integer(name):
-        problem = "reads as a number, which ConfigDB takes for an id"
-    elif name == _MOVE or name.endswith("/" + _MOVE):
-        problem = f"ends in {_MOVE}, which is a call of the tenant API"
-    elif name == RECORDS:
-        problem = "is the name of the product's own records"
-    return problem
+    return _first(
+        (_has_odd_step(name.split("/")), "is empty, or has an empty or dotted step"),
+        (len(name) > NAME_LIMIT, f"is longer than {NAME_LIMIT} characters"),
+        (_has_odd_characters(name), "holds control characters or a backslash"),
+        (_reads_as_integer(name), "reads as a number, which ConfigDB takes for an id"),
+        (name == _MOVE or name.endswith("/" + _MOVE), f"ends in {_MOVE}, which is a call of the tenant API"),
+        (name == RECORDS, "is the name of the product's own records"),
+    )
 
 
 def problem_of_path(path: str) -> str | None:
     """Return why ``path`` can't be the path of a data source, family or not; None if it can."""
-    problem = None
-    family = path == "*" or path.endswith("/*")
+    family = DataSource(path, path).is_family
     steps = path.split("/")[:-1] if family else path.split("/")
-    if any(step in {"", ".", ".."} for step in steps):
-        problem = "is no path below /etc/hiera"
-    elif path_template.has_odd_characters(path) or "\\" in path:
-        problem = "holds control characters or a backslash"
-    elif any("*" in step for step in steps):
-        problem = "has a * in another place than at the end, after a folder"
-    elif path.endswith(SUFFIX):
-        problem = f"ends in {SUFFIX}, which is added to it"
-    elif family and "%{" in path:
-        problem = "is a family with a placeholder; families are plain folders"
-    else:
+    problem = _first(
+        (_has_odd_step(steps), "is no path below /etc/hiera"),
+        (_has_odd_characters(path), "holds control characters or a backslash"),
+        (any("*" in step for step in steps), "has a * in another place than at the end, after a folder"),
+        (path.endswith(SUFFIX), f"ends in {SUFFIX}, which is added to it"),
+        (family and "%{" in path, "is a family with a placeholder; families are plain folders"),
+    )
+    if problem is None:
         try:
             path_template.parse(path)
         except ValueError as error:
             problem = str(error)
     return problem
+
+
+def _first(*problems: tuple[bool, str]) -> str | None:
+    return next((text for there, text in problems if there), None)
+
+
+def _has_odd_step(steps: Sequence[str]) -> bool:
+    return any(step in {"", ".", ".."} for step in steps)
+
+
+def _has_odd_characters(text: str) -> bool:
+    return path_template.has_odd_characters(text) or "\\" in text
 
 
 def _reads_as_integer(name: str) -> bool:

@@ -6,97 +6,29 @@ Requirements U11, U18, U19.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TypeAlias
 
 from configdb_sync.hiera import rewriting
 from configdb_sync.hiera.blocks import MAX_BYTES, decode, link_hint, split
 from configdb_sync.hiera.builder import Anchored
-from configdb_sync.hiera.entries import Block, BlockCache, Blocks, KeyEntry, meaning, repeat_warning, too_long
+from configdb_sync.hiera.entries import MAX_JSON, Block, BlockCache, Blocks, KeyEntry, meaning, repeat_warning
 from configdb_sync.hiera.errors import UnreadableDocumentError
 from configdb_sync.hiera.events import KeyPlace, PlainScalars, Repeat
 from configdb_sync.hiera.file_text import FileText, FileTexts
 from configdb_sync.hiera.rewriting import KeptText, Rewrite, either
-from configdb_sync.jsonvalues import Json, combine_digests, dumps, value_digest
+from configdb_sync.jsonvalues import Json, combine_digests
 
-Parsed: TypeAlias = tuple[dict[str, KeyEntry], list[str]]
-"""A file's entries by key, in file order, and the warnings about it."""
-
-BlockOf: TypeAlias = Callable[[str, Mapping[str, Anchored]], Block]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    offset: int
-    block: Block
-
-
-class _Lines:
-    """Counts the lines before a place in a text; the text is looked through at the first question."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._ends: list[int] | None = None
-
-    def before(self, offset: int) -> int:
-        if self._ends is None:
-            self._ends = [found.start() for found in re.finditer("\n", self._text)]
-        return bisect_left(self._ends, offset)
-
-
-def joined(text: str, pieces: list[str], block_of: BlockOf) -> Parsed | None:
-    """Return what the pieces of ``text`` hold together, a later key over an earlier one.
-
-    None where only the whole text tells: a piece that doesn't parse alone, keys that JSON can't tell apart, too much.
-    """
-    entries: dict[str, KeyEntry] = {}
-    anchors: dict[str, Anchored] = {}
-    homes: dict[str, _Cut] = {}
-    repeats: list[Repeat] = []
-    length = 0
-    lines = _Lines(text)
-    offset = len(text) - sum(map(len, pieces))
-    for piece in pieces:
-        try:
-            block = block_of(piece, anchors)
-        except UnreadableDocumentError:
-            return None
-        length += block.cost
-        if too_long(length):
-            return None
-        cut = _Cut(offset, block)
-        for entry in block.entries:
-            if entry.key in entries:
-                repeat = _repeat(lines, entry, entries[entry.key], homes[entry.key], cut)
-                if repeat is None:
-                    return None
-                repeats.append(repeat)
-            entries[entry.key] = entry
-            homes[entry.key] = cut
-        anchors.update(block.anchors)
-        if block.repeats:
-            repeats.extend(repeat.shifted(lines.before(offset)) for repeat in block.repeats)
-        offset += len(piece)
-    return entries, [repeat_warning(repeat) for repeat in repeats]
-
-
-def _repeat(lines: _Lines, entry: KeyEntry, before: KeyEntry, home: _Cut, cut: _Cut) -> Repeat | None:
-    """Return the warning about a key in two pieces; None where the pieces alone don't tell its lines."""
-    kinds = [(found.marks or {}).get("key") for found in (before, entry)]
-    if kinds[0] != kinds[1] or any(len(block.entries) > 1 or block.repeats for block in (home.block, cut.block)):
-        return None
-    first, second = (KeyPlace((), entry.key, lines.before(place.offset) + 1) for place in (home, cut))
-    return Repeat(first, second)
-
-
-__all__ = ["MAX_BYTES", "HieraDocument", "KeptText", "Reader", "Rewrite", "created", "either"]
+__all__ = ["MAX_BYTES", "HieraDocument", "KeptText", "Reader", "Rewrite", "created", "document_of", "either"]
 
 _BUDGET = 4 << 20
 """Characters of text and JSON of remembered blocks; grows to four times the largest document."""
+
+_Parsed: TypeAlias = tuple[dict[str, KeyEntry], list[str]]
+"""A file's entries by key, in file order, and the warnings about it."""
 
 
 class HieraDocument:
@@ -144,7 +76,7 @@ class HieraDocument:
         the type marks by top-level key for what the node's own text doesn't tell. See ``rewriting`` for the rules.
         Raises ``DocumentError`` where Ruby wouldn't read ``target`` from any text that could be written.
         """
-        return rewriting.rewritten(self._reader, self.raw, target, kept or {}, marks or {})
+        return rewriting.rewritten(self._reader, self, target, kept or {}, marks or {})
 
 
 class Reader:
@@ -154,25 +86,68 @@ class Reader:
         self._plain = PlainScalars()
         self._blocks = Blocks(self._plain, _BUDGET)
         self._memory: BlockCache[Block] = BlockCache(_BUDGET)
-        self._surveys = FileTexts(self._plain, _BUDGET)
+        self._texts = FileTexts(self._plain, _BUDGET)
 
     def read(self, raw: bytes) -> HieraDocument:
         """Return the document of a file's bytes.
 
-        Raises ``DocumentError`` with the reason and the line; node and file are for the caller to add (``located``).
+        Raises ``DocumentError`` with the reason and the line; the caller adds node and file (``located``).
         """
         text = decode(raw)
         self._memory.grow(4 * len(text))
         self._blocks.parts.grow(6 * len(text))
         pieces = split(text)
-        found = joined(text, pieces, self._block) if pieces is not None else None
+        found = self._joined(text, pieces) if pieces is not None else None
         if found is None:
             found = self._whole(text)
         return HieraDocument(raw, *found, self)
 
     def file_text(self, raw: bytes) -> FileText | None:
-        """Return where the top-level keys of a file stand, None for one that can only be written as a whole."""
-        return self._surveys.file_text(raw)
+        """Return a file's text by top-level keys, None for one that can only be written as a whole."""
+        return self._texts.file_text(raw)
+
+    def _joined(self, text: str, pieces: list[str]) -> _Parsed | None:
+        """Return what the pieces of ``text`` hold together, a later key over an earlier one.
+
+        None where only the whole text tells: a piece that doesn't parse alone, keys that JSON can't tell apart, a
+        document that is too long.
+        """
+
+        @cache
+        def line_ends() -> list[int]:
+            return [found.start() for found in re.finditer("\n", text)]
+
+        def lines_before(offset: int) -> int:
+            return bisect_left(line_ends(), offset)
+
+        entries: dict[str, KeyEntry] = {}
+        anchors: dict[str, Anchored] = {}
+        homes: dict[str, tuple[int, Block]] = {}
+        repeats: list[Repeat] = []
+        length = 0
+        offset = len(text) - sum(map(len, pieces))
+        for piece in pieces:
+            try:
+                block = self._block(piece, anchors)
+            except UnreadableDocumentError:
+                return None
+            length += block.cost
+            if length > MAX_JSON:
+                return None
+            for entry in block.entries:
+                key = entry.key
+                if key in entries:
+                    before, home = homes[key]
+                    if not _alone(home) or not _alone(block) or _key_kind(entries[key]) != _key_kind(entry):
+                        return None
+                    repeats.append(Repeat(*(KeyPlace((), key, lines_before(at) + 1) for at in (before, offset))))
+                entries[key] = entry
+                homes[key] = offset, block
+            anchors.update(block.anchors)
+            if block.repeats:
+                repeats.extend(repeat.shifted(lines_before(offset)) for repeat in block.repeats)
+            offset += len(piece)
+        return entries, [repeat_warning(repeat) for repeat in repeats]
 
     def _block(self, piece: str, anchors: Mapping[str, Anchored]) -> Block:
         """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
@@ -189,7 +164,7 @@ class Reader:
             self._memory.put(piece, block, len(piece) + block.cost)
         return block
 
-    def _whole(self, text: str) -> Parsed:
+    def _whole(self, text: str) -> _Parsed:
         key = ("whole", text)
         block = self._memory.get(key)
         if block is None:
@@ -201,6 +176,15 @@ class Reader:
         return {entry.key: entry for entry in block.entries}, [repeat_warning(repeat) for repeat in block.repeats]
 
 
+def _alone(block: Block) -> bool:
+    """Tell whether a block holds one key once, so that its first line is the key's."""
+    return len(block.entries) == 1 and not block.repeats
+
+
+def _key_kind(entry: KeyEntry) -> Json:
+    return (entry.marks or {}).get("key")
+
+
 def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None) -> bytes:
     """Return a new file's content that holds ``target``; at least ``--- {}`` and a line end.
 
@@ -210,9 +194,5 @@ def created(target: Mapping[str, Json], marks: Mapping[str, Json] | None = None)
 
 
 def document_of(values: Mapping[str, Json]) -> HieraDocument:
-    """Return the document of JSON values; nothing in it has a type that JSON lacks. It isn't for rewriting."""
-    entries = {
-        key: KeyEntry(key, value, f"{json.dumps(key)}:{dumps(value)}", value_digest(value), None)
-        for key, value in values.items()
-    }
-    return HieraDocument(b"", entries, (), Reader())
+    """Return the document of JSON values that no file holds: no types that JSON lacks, not for rewriting."""
+    return HieraDocument(b"", {key: KeyEntry.of(key, value) for key, value in values.items()}, (), Reader())

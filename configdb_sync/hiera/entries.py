@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from configdb_sync.hiera.blocks import split_body
-from configdb_sync.hiera.builder import Anchored, Built, build
+from configdb_sync.hiera.builder import Anchored, Value, build
 from configdb_sync.hiera.errors import UnreadableDocumentError, fault, path_text, printable
 from configdb_sync.hiera.events import PlainScalars, Repeat, repeats_of
 from configdb_sync.hiera.marks import CollisionError, key_to_json, to_json
@@ -19,14 +19,25 @@ from configdb_sync.jsonvalues import Json, canonical, dumps
 
 T = TypeVar("T")
 
+_CUT_FROM = 6000
+"""A piece of at least so many characters is cut further; smaller ones are parsed in less time than they are cut."""
+
+_DEEPEST_CUT = 4
+
+MAX_JSON = 1 << 26
+"""Longest JSON text of one document, in bytes; only aliases and escapes could make one."""
+
 
 class BlockCache(Generic[T]):
-    """Remembers values by key as long as their costs (any unit) stay within ``budget`` together. Safe for threads."""
+    """Remembers values by key as long as the sum of their costs stays within ``budget``. Safe for threads.
+
+    The least recently used go first.
+    """
 
     def __init__(self, budget: int) -> None:
+        self.cost = 0
         self._budget = budget
         self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        self._cost = 0
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> T | None:
@@ -39,34 +50,17 @@ class BlockCache(Generic[T]):
             return found[0]
 
     def put(self, key: Hashable, value: T, cost: int) -> None:
-        """Remember ``value``; whatever then is over the budget is forgotten, ``value`` itself if need be."""
+        """Remember ``value``, then forget what is over the budget, ``value`` itself if need be."""
         with self._lock:
-            before = self._held.pop(key, None)
-            if before is not None:
-                self._cost -= before[1]
-            self._held[key] = (value, cost)
-            self._cost += cost
-            while self._cost > self._budget and self._held:
-                self._cost -= self._held.popitem(last=False)[1][1]
+            self.cost += cost - self._held.pop(key, (None, 0))[1]
+            self._held[key] = value, cost
+            while self.cost > self._budget:
+                self.cost -= self._held.popitem(last=False)[1][1]
 
     def grow(self, budget: int) -> None:
         """Raise the budget to ``budget`` if it is lower."""
         with self._lock:
             self._budget = max(self._budget, budget)
-
-    @property
-    def cost(self) -> int:
-        """What is remembered now costs this much."""
-        return self._cost
-
-
-_CUT_FROM = 6000
-"""A piece of at least so many characters is cut further; smaller ones are parsed in less time than they are cut."""
-
-_DEEPEST_CUT = 4
-
-MAX_JSON = 1 << 26
-"""Longest JSON text of one document, in bytes; only aliases and escapes could make one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +72,11 @@ class KeyEntry:
     member: str
     digest: str
     marks: Json
+
+    @classmethod
+    def of(cls, key: str, value: Json, marks: Json = None) -> KeyEntry:
+        """Return the entry of a JSON value."""
+        return _part(key, value).entry(marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +106,16 @@ class _Part:
     text: str
     canonical: str
 
+    def entry(self, marks: Json = None) -> KeyEntry:
+        digest = hashlib.sha256(self.canonical.encode("ascii")).hexdigest()
+        return KeyEntry(self.key or "", self.value, f"{json.dumps(self.key)}:{self.text}", digest, marks)
+
+
+def _part(key: str | None, value: Json) -> _Part:
+    text = dumps(value)
+    plain = canonical(value) if isinstance(value, dict | list) else text
+    return _Part(key, value, text, text if plain == text else plain)
+
 
 class _NotApartError(Exception):
     """A piece doesn't mean alone what it would mean within the whole, or is of a kind that isn't joined."""
@@ -127,7 +136,7 @@ class Blocks:
         """
         if len(text) >= _CUT_FROM:
             try:
-                return Block(tuple(_entry_of_part(part) for part in self._joined(text, _DEEPEST_CUT)))
+                return Block(tuple(part.entry() for part in self._joined(text, _DEEPEST_CUT)))
             except (_NotApartError, UnreadableDocumentError):
                 pass
         return self.parse_whole(text, anchors)
@@ -138,13 +147,17 @@ class Blocks:
         if built.empty:
             return Block(())
         if not isinstance(built.value, dict):
-            raise fault(f"it is {_kind_name(built.value)}, not a mapping of keys to values", line=_first_line(text))
-        marks: dict[str, Json] = {}
-        values: dict[str, Json] = built.value
-        if built.odd:
-            values, marks = _converted(built, text, self.plain)
+            kind = "a list" if isinstance(built.value, list) else "a single value"
+            raise fault(f"it is {kind}, not a mapping of keys to values", line=_first_line(text))
+        try:
+            entries = _entries(built.value, odd=built.odd)
+        except CollisionError as error:
+            for repeat in repeats_of(text, self.plain):
+                if repeat.collision:
+                    raise _collision_fault(repeat) from None
+            raise fault(f"JSON has one key {printable(str(error))} for two that Ruby tells apart") from None
         repeats = tuple(repeats_of(text, self.plain)) if built.repeats else ()
-        return Block(_entries(values, marks), repeats, built.anchors, built.uses)
+        return Block(entries, repeats, built.anchors, built.uses)
 
     def _joined(self, text: str, cuts: int) -> tuple[_Part, ...]:
         body = split_body(text) if cuts else None
@@ -194,27 +207,10 @@ class Blocks:
         raise _NotApartError
 
 
-def collision_fault(repeat: Repeat) -> UnreadableDocumentError:
-    """Return the fault for two keys that JSON can't tell apart."""
-    return fault(
-        f"the key {printable(repeat.second.text)} also stands in line {repeat.first.line} as a key of another type; "
-        "JSON has one for both",
-        line=repeat.second.line,
-        path=repeat.second.path,
-    )
-
-
 def repeat_warning(repeat: Repeat) -> str:
     """Return the warning about a key that stands twice in its mapping."""
     name = path_text((*repeat.second.path, repeat.second.text))
     return f"key {name} stands twice, in lines {repeat.first.line} and {repeat.second.line}; the last one counts"
-
-
-def too_long(length: int) -> UnreadableDocumentError | None:
-    """Return the fault for a document whose JSON text has more than ``MAX_JSON`` bytes, or None."""
-    if length <= MAX_JSON:
-        return None
-    return fault(f"its data takes more than {MAX_JSON} bytes as JSON")
 
 
 def meaning(anchored: Anchored) -> str:
@@ -229,61 +225,32 @@ def meaning(anchored: Anchored) -> str:
     return hashlib.sha256(canonical(list(found)).encode("ascii")).hexdigest()
 
 
-def _converted(built: Built, text: str, plain: PlainScalars) -> tuple[dict[str, Json], dict[str, Json]]:
-    values: dict[str, Json] = {}
-    marks: dict[str, Json] = {}
-    try:
-        for key, value in built.value.items():
-            name, kind = key_to_json(key)
-            if name in values:
-                raise CollisionError(name)
-            values[name], below = to_json(value)
-            found = {"key": kind} if kind is not None else {}
-            if below is not None:
-                found["value"] = below
-            if found:
-                marks[name] = found
-    except CollisionError as error:
-        for repeat in repeats_of(text, plain):
-            if repeat.collision:
-                raise collision_fault(repeat) from None
-        raise fault(f"JSON has one key {printable(str(error))} for two that Ruby tells apart") from None
-    return values, marks
-
-
-def _entries(values: dict[str, Json], marks: dict[str, Json]) -> tuple[KeyEntry, ...]:
-    entries = []
+def _entries(values: Mapping[str, Value], *, odd: bool) -> tuple[KeyEntry, ...]:
+    entries: dict[str, KeyEntry] = {}
     length = 0
     for key, value in values.items():
-        text = dumps(value)
-        length += len(text)
-        error = too_long(length)
-        if error:
-            raise error
-        entries.append(_entry(key, value, text, _canonical(value, text), marks.get(key)))
-    return tuple(entries)
+        name, child, marks = key, value, None
+        if odd:
+            name, kind = key_to_json(key)
+            if name in entries:
+                raise CollisionError(name)
+            child, below = to_json(value)
+            marks = {step: mark for step, mark in (("key", kind), ("value", below)) if mark is not None} or None
+        part = _part(name, child)
+        length += len(part.text)
+        if length > MAX_JSON:
+            raise fault(f"its data takes more than {MAX_JSON} bytes as JSON")
+        entries[name] = part.entry(marks)
+    return tuple(entries.values())
 
 
-def _entry(key: str, value: Json, text: str, plain: str, marks: Json = None) -> KeyEntry:
-    return KeyEntry(key, value, f"{json.dumps(key)}:{text}", hashlib.sha256(plain.encode("ascii")).hexdigest(), marks)
-
-
-def _entry_of_part(part: _Part) -> KeyEntry:
-    return _entry(part.key or "", part.value, part.text, part.canonical)
-
-
-def _part(key: str | None, value: Json) -> _Part:
-    text = dumps(value)
-    plain = _canonical(value, text)
-    return _Part(key, value, text, text if plain == text else plain)
-
-
-def _canonical(value: Json, text: str) -> str:
-    return canonical(value) if isinstance(value, dict | list) else text
-
-
-def _kind_name(value: Json) -> str:
-    return "a list" if isinstance(value, list) else "a single value"
+def _collision_fault(repeat: Repeat) -> UnreadableDocumentError:
+    return fault(
+        f"the key {printable(repeat.second.text)} also stands in line {repeat.first.line} as a key of another type; "
+        "JSON has one for both",
+        line=repeat.second.line,
+        path=repeat.second.path,
+    )
 
 
 def _first_line(text: str) -> int:

@@ -5,7 +5,7 @@ Scalars that are quoted, plain or tagged mean what they mean to Psych's visitor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,12 +26,11 @@ DOCUMENT_END: Any = events.DocumentEndEvent
 STREAM_END: Any = events.StreamEndEvent
 
 
-def events_of(text: str) -> Callable[[], Any]:
-    """Return what gives the next event of a text (without a BOM) at each call, ``STREAM_END`` last.
-
-    The call raises ``yaml.YAMLError`` for what isn't YAML.
-    """
-    return CParser(text).get_event
+def each_event(text: str) -> Iterator[Any]:
+    """Yield the events of a text (without a BOM), ``STREAM_END`` left out. Raises ``yaml.YAMLError``."""
+    next_event = CParser(text).get_event
+    while type(event := next_event()) is not STREAM_END:
+        yield event
 
 
 _CORE = "tag:yaml.org,2002:"
@@ -78,32 +77,24 @@ def scalar_of(event: ScalarEvent, plain: PlainScalars) -> Scalar:
     text: str = event.value
     tag: str | None = event.tag
     if tag in _STRINGS:
-        return without_nul(text)
+        return _without_nul(text)
     if event.implicit[1]:
         # Quoted it is a merge key all the same; only the tag of strings makes it a string.
-        return MERGE if text == MERGE.text else without_nul(text)
+        return MERGE if text == MERGE.text else _without_nul(text)
     if tag is None or tag in _BY_CONTENT:
-        return without_nul_in(plain.resolve(text))
+        return _without_nul(plain.resolve(text))
     if tag in _SYMBOLS:
-        return without_nul_in(Special("symbol", ":" + text))
+        return _without_nul(Special("symbol", ":" + text))
     if tag in _FLOATS:
         return to_float(text)
     raise TagError(tag)
 
 
-def without_nul(text: str) -> str:
-    """Return ``text``; ``ScalarError`` if it holds NUL, which no database and no XML carries."""
-    if "\0" in text:
+def _without_nul(value: Scalar) -> Scalar:
+    """Return ``value``; ``ScalarError`` if it holds NUL, which no database and no XML carries."""
+    text = value.text if isinstance(value, Special) else value
+    if isinstance(text, str) and "\0" in text:
         raise ScalarError("holds the character NUL")
-    return text
-
-
-def without_nul_in(value: Scalar) -> Scalar:
-    """Return ``value``; ``ScalarError`` if it is text that holds NUL."""
-    if isinstance(value, str):
-        without_nul(value)
-    elif isinstance(value, Special):
-        without_nul(value.text)
     return value
 
 
@@ -134,7 +125,7 @@ class KeyPlace:
     @property
     def text(self) -> str:
         """The key as JSON has it."""
-        return self.key.text if isinstance(self.key, Special) else self.key
+        return str(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +155,8 @@ class _Level:
 
 
 def keys_of(text: str, plain: PlainScalars) -> Iterator[KeyPlace]:
-    """Yield every key of every mapping of a text that libyaml can parse, in file order; merge keys left out."""
-    for level, place in _walk(text, plain):
-        del level
-        yield place
+    """Return every key of every mapping of a text that libyaml can parse, in file order; merge keys left out."""
+    return (place for _, place in _walk(text, plain))
 
 
 def repeats_of(text: str, plain: PlainScalars) -> Iterator[Repeat]:
@@ -182,7 +171,7 @@ def repeats_of(text: str, plain: PlainScalars) -> Iterator[Repeat]:
 def _walk(text: str, plain: PlainScalars) -> Iterator[tuple[_Level, KeyPlace]]:
     anchors: dict[str, Any] = {}
     levels = [_Level(mapping=False, path=())]
-    for event in _events(text):
+    for event in each_event(text):
         kind = type(event)
         if kind is MAPPING_END or kind is SEQUENCE_END:
             levels.pop()
@@ -203,14 +192,6 @@ def _walk(text: str, plain: PlainScalars) -> Iterator[tuple[_Level, KeyPlace]]:
         if kind is MAPPING or kind is SEQUENCE:
             path = (*level.path, step) if len(levels) > 1 else ()
             levels.append(_Level(mapping=kind is MAPPING, path=path))
-
-
-def _events(text: str) -> Iterator[Any]:
-    next_event = events_of(text)
-    event = next_event()
-    while type(event) is not STREAM_END:
-        yield event
-        event = next_event()
 
 
 def _value(event: Any, plain: PlainScalars, anchors: dict[str, Any]) -> Any:

@@ -22,13 +22,12 @@ from configdb_sync.hiera.events import (
     SCALAR,
     SEQUENCE,
     SEQUENCE_END,
-    STREAM_END,
     PlainScalars,
-    events_of,
+    each_event,
     key_value,
     scalar_of,
 )
-from configdb_sync.hiera.scalars import MERGE, ScalarError, Special
+from configdb_sync.hiera.scalars import MERGE, ScalarError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +70,30 @@ class FileText:
         return replace(self, places=tuple(places))
 
     def appended(self, key: str, text: str) -> FileText:
-        """Return the layout with one more place at its end. A file that lacks the last line end goes on lacking it."""
-        before = self._last()
-        whole = before.endswith("\n") or not (before or self.places)
-        added = KeyText(key, text, self.style.newline if whole else "")
-        return _ended(self, before if whole else before + self.style.newline, (added,))
+        """Return the file with one more key at its end. A file that lacks the last line end goes on lacking it."""
+        before = self.places[-1].gap if self.places else self.head
+        newline = self.style.newline
+        if before.endswith("\n") or not (before or self.places):
+            return _ended(self, before, KeyText(key, text, newline))
+        return _ended(self, before + newline, KeyText(key, text, ""))
 
     def removed(self, index: int) -> FileText:
-        """Return the layout without one place: undoes ``appended`` to the byte; comments after the place stay."""
-        gone = self.places[index]
-        following = self.places[index + 1 :]
-        shorter = replace(self, places=self.places[:index])
-        before = self.places[index - 1].gap if index else self.head
-        return _ended(shorter, before + gone.gap.partition("\n")[2] if gone.gap else _unended(before), following)
-
-    def _last(self) -> str:
-        return self.places[-1].gap if self.places else self.head
-
-
-def _ended(layout: FileText, end: str, following: tuple[KeyText, ...]) -> FileText:
-    """Return the layout with another text after its last place (or as its head), then the places ``following``."""
-    if not layout.places:
-        return replace(layout, head=end, places=following)
-    *others, last = layout.places
-    return replace(layout, places=(*others, replace(last, gap=end), *following))
+        """Return the file without one place: undoes ``appended`` to the byte; comments after the place stay."""
+        end = self.places[index - 1].gap if index else self.head
+        gap = self.places[index].gap
+        if gap:
+            end += gap.partition("\n")[2]
+        elif end.endswith("\n"):
+            end = end[:-1].removesuffix("\r")
+        return _ended(replace(self, places=self.places[:index]), end, *self.places[index + 1 :])
 
 
-def _unended(text: str) -> str:
-    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+def _ended(file: FileText, end: str, *following: KeyText) -> FileText:
+    """Return the file with another text after its last place (or as its head), then the places ``following``."""
+    if not file.places:
+        return replace(file, head=end, places=following)
+    *others, last = file.places
+    return replace(file, places=(*others, replace(last, gap=end), *following))
 
 
 _BLANK = " \t\r\n"
@@ -106,14 +101,14 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?\r?(?=\n|\Z)")
 
 
 class FileTexts:
-    """Finds layouts, and remembers what it has seen of each piece of a file. Safe to share by threads."""
+    """Finds the keys in files' texts, and remembers what it has found in each piece. Safe to share by threads."""
 
     def __init__(self, plain: PlainScalars, budget: int) -> None:
         self._plain = plain
         self._memory: BlockCache[_PieceScan] = BlockCache(budget)
 
     def file_text(self, raw: bytes) -> FileText | None:
-        """Return the layout of a file that reads as a mapping or as no keys.
+        """Return the text of a file that reads as a mapping or as no keys.
 
         None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a
         line, line ends that only YAML takes for such. A file like that can only be written as a whole.
@@ -132,14 +127,14 @@ class FileTexts:
         return None
 
     def _joined(self, head: str, cut: list[str]) -> FileText:
-        layout = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
+        joining = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
         for piece in cut[1:]:
-            survey = self._memory.get(piece)
-            if survey is None:
-                survey = _PieceScanner(piece, self._plain).survey()
-                self._memory.put(piece, survey, len(piece))
-            layout.add(piece, survey)
-        return layout.layout()
+            scan = self._memory.get(piece)
+            if scan is None:
+                scan = _Scanner(piece, self._plain).scan()
+                self._memory.put(piece, scan, len(piece))
+            joining.add(piece, scan)
+        return joining.file_text()
 
 
 class _NoLinesError(Exception):
@@ -147,7 +142,7 @@ class _NoLinesError(Exception):
 
 
 @dataclass(slots=True)
-class _Found:
+class _KeyFound:
     """One key in a piece of a file; ``uses`` are aliases to anchors from before it, ``defines`` its own anchors."""
 
     key: str | None
@@ -160,7 +155,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _PieceScan:
-    found: list[_Found]
+    found: list[_KeyFound]
     column: int | None
     step: int | None
     dash: int | None
@@ -168,7 +163,7 @@ class _PieceScan:
 
 
 class _Joining:
-    """Puts the surveys of a file's pieces together."""
+    """Puts the scans of a file's pieces together."""
 
     def __init__(self, head: str, newline: str) -> None:
         self.head, self.tail = head, ""
@@ -179,31 +174,32 @@ class _Joining:
         self.step: int | None = None
         self.dash: int | None = None
 
-    def add(self, piece: str, survey: _PieceScan) -> None:
-        self.step = self.step or survey.step
-        self.dash = survey.dash if self.dash is None else self.dash
-        if self.tail or (self.column is not None and survey.column != self.column):
+    def add(self, piece: str, scan: _PieceScan) -> None:
+        self.step = self.step or scan.step
+        self.dash = scan.dash if self.dash is None else self.dash
+        if self.tail or (self.column is not None and scan.column != self.column):
             raise _NoLinesError
-        self.column = survey.column
-        starts = [*(found.start for found in survey.found), survey.tail]
+        self.column = scan.column
+        starts = [*(found.start for found in scan.found), scan.tail]
         if self.places and starts[0]:
             raise _NoLinesError
         self.head += piece[: starts[0]]
-        self.tail = piece[survey.tail :]
-        for found, stop in zip(survey.found, starts[1:], strict=True):
+        self.tail = piece[scan.tail :]
+        for found, stop in zip(scan.found, starts[1:], strict=True):
             end = _end(piece, found, stop)
             owners = {self.owners[name] for name in found.uses if name in self.owners}
             anchored = found.aliases or bool(found.defines)
-            text, gap = piece[found.start : end], piece[end:stop]
             self.owners |= dict.fromkeys(found.defines, len(self.places))
-            self.places.append(KeyText(found.key, text, gap, anchored, frozenset(owners)))
+            self.places.append(
+                KeyText(found.key, piece[found.start : end], piece[end:stop], anchored, frozenset(owners))
+            )
 
-    def layout(self) -> FileText:
+    def file_text(self) -> FileText:
         style = Style(step=self.step or 2, dash=self.dash or 0, newline=self.newline)
         return FileText(self.head, tuple(self.places), self.tail, self.column or 0, style)
 
 
-def _end(text: str, found: _Found, stop: int) -> int:
+def _end(text: str, found: _KeyFound, stop: int) -> int:
     """Return where the last line of a key ends, comments on it included, its line end not.
 
     Blank lines at the end of a block scalar count as what follows, though they may be part of its value: what stands
@@ -228,11 +224,11 @@ def _end(text: str, found: _Found, stop: int) -> int:
     return end
 
 
-class _PieceScanner:
+class _Scanner:
     def __init__(self, text: str, plain: PlainScalars) -> None:
         self.text = text
         self.plain = plain
-        self.found: list[_Found] = []
+        self.found: list[_KeyFound] = []
         self.keys: dict[str, Any] = {}
         # Of each open container whether it is in flow style, and the column of its keys if it is a mapping that tells.
         self.open: list[tuple[bool, int | None]] = []
@@ -242,12 +238,9 @@ class _PieceScanner:
         self.step: int | None = None
         self.dash: int | None = None
 
-    def survey(self) -> _PieceScan:
-        next_event = events_of(self.text)
-        event = next_event()
-        while type(event) is not STREAM_END:
+    def scan(self) -> _PieceScan:
+        for event in each_event(self.text):
             self._take(event)
-            event = next_event()
         return _PieceScan(self.found, self.column, self.step, self.dash, self.tail)
 
     def _take(self, event: Any) -> None:
@@ -306,7 +299,7 @@ class _PieceScanner:
         if self.text[line:start].strip(" ") or (self.column is not None and column != self.column):
             raise _NoLinesError
         self.column = column
-        self.found.append(_Found(self._key_text(event), line, line))
+        self.found.append(_KeyFound(self._key_text(event), line, line))
 
     def _key_text(self, event: Any) -> str | None:
         if type(event) is ALIAS:
@@ -319,5 +312,4 @@ class _PieceScanner:
             raise _NoLinesError
         if value is MERGE:
             return None
-        key = key_value(value)
-        return key.text if isinstance(key, Special) else key
+        return str(key_value(value))

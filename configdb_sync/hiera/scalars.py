@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import re
 from calendar import monthrange
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 Kind: TypeAlias = Literal["symbol", "integer", "date", "time", "merge"]
 
@@ -26,6 +27,9 @@ class Special:
     kind: Kind
     text: str
 
+    def __str__(self) -> str:
+        return self.text
+
 
 class ScalarError(ValueError):
     """A scalar that Ruby can't read, or that JSON can't carry; the text says why, without the scalar."""
@@ -35,6 +39,7 @@ MERGE = Special("merge", "<<")
 """What ``<<`` is until its place shows whether it is a merge key or the string ``<<``."""
 
 
+Number = TypeVar("Number", int, float)
 Scalar: TypeAlias = bool | int | float | str | Special | None
 
 MAX_DIGITS = 4300
@@ -119,9 +124,9 @@ def _numeric(text: str) -> Scalar:
 
 def _number(text: str) -> Scalar:
     if _BASE60.fullmatch(text):
-        return _base60(text)
+        return check_integer(_base60(_bounded(text), int, _LEADING_INTEGER))
     if _BASE60_FLOAT.fullmatch(text):
-        return _base60_float(text)
+        return _base60(_short(text), float, _LEADING_FLOAT)
     if text in {".", "+.", "-."}:
         return text
     if _FLOAT.fullmatch(text):
@@ -157,9 +162,14 @@ def _integer(text: str, base: str) -> int:
         raise ScalarError("is a number without digits, which Ruby can't read") from error
 
 
-def _finite(text: str) -> float:
+def _short(text: str) -> str:
     if len(text) > _MAX_FLOAT_TEXT:
         raise ScalarError("is a number with more digits than a float holds")
+    return text
+
+
+def _finite(text: str) -> float:
+    _short(text)
     try:
         value = float(text)
     except ValueError as error:
@@ -169,22 +179,12 @@ def _finite(text: str) -> float:
     return value
 
 
-def _base60(text: str) -> int:
-    total = 0
-    for place, part in enumerate(_bounded(text).split(":")):
-        found = _LEADING_INTEGER.match(part)
-        total += int(found[0].replace("_", "")) * 60 ** abs(place - 2) if found else 0
-    return check_integer(total)
-
-
-def _base60_float(text: str) -> float:
-    if len(text) > _MAX_FLOAT_TEXT:
-        raise ScalarError("is a number with more digits than a float holds")
-    total: float = 0
+def _base60(text: str, kind: Callable[[str | int], Number], leading: re.Pattern[str]) -> Number:
+    total = kind(0)
     for place, part in enumerate(text.split(":")):
-        found = _LEADING_FLOAT.match(part)
-        total += float(found[0].replace("_", "")) * 60 ** abs(place - 2) if found else 0.0
-    return float(total)
+        found = leading.match(part)
+        total += kind(found[0].replace("_", "")) * 60 ** abs(place - 2) if found else kind(0)
+    return total
 
 
 DATE = re.compile(r"[0-9]{4}-(?:1[012]|0[0-9]|[0-9])-(?:[12][0-9]|3[01]|0[0-9]|[0-9])")

@@ -7,8 +7,8 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from configdb_sync import tls_errors
 from configdb_sync.clock import Clock
@@ -25,7 +25,6 @@ _STOMP = "1.1"
 """The version that we ask for; without a word the broker speaks 1.0 (STOMP 1.2, Protocol Negotiation)."""
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-_NO_REASON = "no reason given"
 _BEATS = 2.5
 _SLICE = 1.0
 _LASTING = re.compile(r"not_found|access_refused|precondition_failed|not_allowed", flags=re.IGNORECASE)
@@ -69,19 +68,13 @@ class BrokerConnection:
 
     def send(self, target: Destination, body: bytes) -> None:
         """Send a message. Raises ``ConnectionLostError``."""
-        try:
+        with self._located("call"):
             self._connection.send(target.destination, body, headers=dict(target.headers))
-            self._complain()
-        except ConnectionLostError as error:
-            raise self._place(error) from error
 
     def subscribe(self, destination: str, name: str) -> None:
         """Subscribe to a destination; what comes is received like replies. Raises ``ConnectionLostError``."""
-        try:
+        with self._located("subscribe"):
             self._connection.subscribe(destination, name)
-            self._complain()
-        except ConnectionLostError as error:
-            raise self._place(error, phase="subscribe") from error
 
     def receive(self, seconds: float) -> Message | None:
         """Return the next message, None if none comes within ``seconds``. Raises ``ConnectionLostError``."""
@@ -94,18 +87,16 @@ class BrokerConnection:
                 return message
             left = deadline - self._clock()
             try:
-                self._transport.pump(min(max(left, 0.0), _SLICE))
-                self._complain()
-            except ConnectionLostError as error:
+                with self._located("call"):
+                    self._transport.pump(min(max(left, 0.0), _SLICE))
+            except ConnectionLostError:
                 if self._inbox.size:
                     continue
-                raise self._place(error) from error
+                raise
             silent = self._clock() - max(self._transport.heard, listening)
             if self._silence and silent > self._silence:
                 self._transport.close()
-                raise self._place(
-                    ConnectionLostError(f"nothing came from the broker for {silent:.0f} s, no heartbeat either")
-                )
+                raise self._lost(f"nothing came from the broker for {silent:.0f} s, no heartbeat either")
             if left <= 0:
                 return self._inbox.take()
 
@@ -164,9 +155,9 @@ class BrokerConnection:
                 raise self._unreachable("handshake", self._hidden(error.what)) from error
         if self._inbox.connected is None:
             assert self._inbox.error is not None
-            text = self._hidden(self._inbox.error) or _NO_REASON
+            user, vhost = self.host.user, self._settings.vhost
             raise LoginRefusedError(
-                f"the broker {self.host} refused user {self.host.user!r} at vhost {self._settings.vhost!r}: {text}",
+                f"the broker {self.host} refused user {user!r} at vhost {vhost!r}: {self._reason(self._inbox.error)}",
                 way_out="check user, password and vhost in MCollective's client.cfg",
                 phase="login",
             )
@@ -179,16 +170,34 @@ class BrokerConnection:
             )
         return _silence(self._inbox.connected.get("heart-beat", "0,0"), beat)
 
-    def _complain(self) -> None:
-        if self._inbox.error is not None:
-            self._transport.close()
-            raise self._complaint()
+    @contextmanager
+    def _located(self, phase: str) -> Iterator[None]:
+        """Add host and phase to errors of the connection; raise one if the broker has sent an error."""
+        try:
+            yield
+            if self._inbox.error is not None:
+                self._transport.close()
+                raise ConnectionLostError("the broker ended the connection")
+        except ConnectionLostError as error:
+            raise self._lost(error.what, phase) from error
 
-    def _complaint(self) -> ConnectionLostError:
-        assert self._inbox.error is not None
-        text = self._hidden(self._inbox.error) or _NO_REASON
-        lasting = _LASTING.search(text) is not None
-        return ConnectionLostError(f"the broker ended the connection: {text}", text=text, lasting=lasting)
+    def _lost(self, what: str, phase: str = "call") -> ConnectionLostError:
+        text = None
+        if self._inbox.error is not None:
+            # The broker gave its reason just before it hung up.
+            text = self._reason(self._inbox.error)
+            what = f"the broker ended the connection: {text}"
+        return ConnectionLostError(
+            f"the broker {self.host} was lost: {self._hidden(what)}",
+            way_out="see the broker's log",
+            phase=phase,
+            text=text,
+            lasting=text is not None and _LASTING.search(text) is not None,
+        )
+
+    def _reason(self, error: str) -> str:
+        # Hidden before it is cut, or part of a secret could be left.
+        return self._hidden(printable(self._hidden(error))) or "no reason given"
 
     def _hidden(self, text: str) -> str:
         for secret in self._settings.secrets:
@@ -197,15 +206,6 @@ class BrokerConnection:
 
     def _unreachable(self, phase: str, why: str) -> UnreachableError:
         return UnreachableError(f"the broker {self.host} can't be used: {why}", way_out=WAY_OUT, phase=phase)
-
-    def _place(self, error: ConnectionLostError, phase: str = "call") -> ConnectionLostError:
-        if self._inbox.error is not None and error.text is None:
-            # The broker gave its reason just before it hung up.
-            error = self._complaint()
-        what = error.what if str(self.host) in error.what else f"the broker {self.host} was lost: {error.what}"
-        return ConnectionLostError(
-            self._hidden(what), way_out="see the broker's log", phase=phase, text=error.text, lasting=error.lasting
-        )
 
 
 def _silence(heart_beat: str, asked: int) -> float:
@@ -250,8 +250,7 @@ class Pool:
         with self._lock:
             links, self._free = self._free, []
         for link in links:
-            with suppress(ConnectionLostError):
-                link.close()
+            link.close()
 
     def _connect(self, patience: float) -> BrokerConnection:
         hosts = self._settings.hosts
@@ -296,9 +295,10 @@ def _tried(what: str, attempts: int) -> str:
 
 
 def try_broker(host: Host, settings: BusSettings, clock: Clock, name: str) -> str:
-    """Log in, have one's own message come back over the directed and the broadcast exchange; return what was found.
+    """Check a broker without any node: log in, and get a message back over the directed and the broadcast exchange.
 
-    ``name``: an identity that nobody has. Each step has the time that a connection has. Raises ``BusError``.
+    Returns the host and whether TLS is used. ``name``: an identity that nobody has. Each step has the time that a
+    connection has. Raises ``BusError``.
     """
     link = BrokerConnection(host, settings, clock.monotonic, name)
     try:
@@ -308,8 +308,10 @@ def try_broker(host: Host, settings: BusSettings, clock: Clock, name: str) -> st
             ("broadcast", connector.broadcast(name, link.replies)),
         ):
             link.subscribe(target.destination, f"{name}-{kind}")
-            link.send(target, _body(name, kind))
-            if not _comes(link, _body(name, kind), settings.bounds.connect, clock):
+            # No node is asked, and none could read it.
+            body = f"{name} {kind}".encode("ascii")
+            link.send(target, body)
+            if not _comes(link, body, settings.bounds.connect, clock):
                 exchange = f"{settings.signer.collective}_{kind}"
                 raise BusError(
                     f"the broker {host} took a message for {exchange} and didn't deliver it in time",
@@ -329,8 +331,3 @@ def _comes(link: BrokerConnection, body: bytes, seconds: float, clock: Clock) ->
         if message is not None and message.body == body:
             return True
     return False
-
-
-def _body(name: str, kind: str) -> bytes:
-    # No node is asked, and none could read it.
-    return f"{name} {kind}".encode("ascii")

@@ -14,164 +14,10 @@ from configdb_sync.errors import BusError
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.broker import BrokerConnection, Pool
 from configdb_sync.mcollective.bus_settings import BusSettings
-from configdb_sync.mcollective.envelope import (
-    Envelope,
-    ForgedError,
-    Signer,
-    UnreadableMessageError,
-    decode,
-    encode,
-    read_reply,
-)
+from configdb_sync.mcollective.envelope import Envelope, ForgedError, UnreadableMessageError
 from configdb_sync.mcollective.marshal import MarshalError, Value
 from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts
 from configdb_sync.mcollective.transport import ConnectionLostError, Message
-
-_SHARE = 20
-_LEAST_PATIENCE = 1.0
-
-
-class Asking:
-    """The nodes of a call. Times are monotonic seconds and never go back.
-
-    No more than ``window`` nodes are at work at once. One that has been silent for a while (a twentieth of its time)
-    holds no one up any more, so that silent nodes cost their own time alone.
-    """
-
-    def __init__(self, identities: Iterable[str], window: int, timeout: float) -> None:
-        self._waiting = deque(identities)
-        self._absent: dict[str, float] = {}
-        # All in the order of time, so that the oldest is the first.
-        self._asked: dict[str, float] = {}
-        self._busy: dict[str, float] = {}
-        self._window = window
-        self._timeout = timeout
-        self._patience = max(_LEAST_PATIENCE, timeout / _SHARE)
-
-    @property
-    def open(self) -> bool:
-        """Whether anybody is still due."""
-        return bool(self._waiting or self._asked or self._absent)
-
-    @property
-    def due(self) -> list[str]:
-        """Everybody who is still due."""
-        return [*self._asked, *self._waiting, *self._absent]
-
-    @property
-    def absent(self) -> list[str]:
-        """Everybody who has yet to be seen before it is asked."""
-        return list(self._absent)
-
-    def next(self, now: float) -> str | None:
-        """Return who is to be asked now (it then counts as asked), None if nobody is."""
-        while self._busy and now - self._oldest(self._busy) >= self._patience:
-            del self._busy[next(iter(self._busy))]
-        if not self._waiting or len(self._busy) >= self._window:
-            return None
-        identity = self._waiting.popleft()
-        self._asked[identity] = self._busy[identity] = now
-        return identity
-
-    def answered(self, identity: str) -> bool:
-        """Take note of an answer; tell whether it was due."""
-        self._busy.pop(identity, None)
-        return self._asked.pop(identity, None) is not None
-
-    def lose_sight(self, now: float) -> None:
-        """Take everybody who is due for absent: whoever comes is asked, again if need be, and has all its time.
-
-        What is sent to a node that isn't there (yet) is dropped without a word.
-        """
-        self._absent = dict.fromkeys(self.due, now)
-        self._waiting.clear()
-        self._asked.clear()
-        self._busy.clear()
-
-    def came(self, identity: str) -> None:
-        """Take note that a node is there."""
-        if self._absent.pop(identity, None) is not None:
-            self._waiting.append(identity)
-
-    def give_up(self) -> list[str]:
-        """Return everybody who was asked and has not answered; they are due no more."""
-        found = list(self._asked)
-        self._asked.clear()
-        self._busy.clear()
-        return found
-
-    def expired(self, now: float) -> list[str]:
-        """Return whose time is over; they are due no more."""
-        found = []
-        for times in (self._asked, self._absent):
-            while times and now - self._oldest(times) >= self._timeout:
-                identity = next(iter(times))
-                del times[identity]
-                self._busy.pop(identity, None)
-                found.append(identity)
-        return found
-
-    def wait(self, now: float) -> float:
-        """Return for how many seconds there is nothing to do but to wait for replies."""
-        ends = [self._oldest(times) + self._timeout for times in (self._asked, self._absent) if times]
-        if self._waiting and self._busy:
-            ends.append(self._oldest(self._busy) + self._patience)
-        return max(0.0, min(ends) - now) if ends else 0.0
-
-    @staticmethod
-    def _oldest(times: dict[str, float]) -> float:
-        return next(iter(times.values()))
-
-
-@dataclass
-class Receiver:
-    """Sorts the messages of one call.
-
-    ``count`` is told the name of a field of ``Counts``. ``ping_id``: of requests that only ask who is there, answers
-    to which are all returned. ``notes``: by identity, what came in its name and doesn't count.
-    """
-
-    signer: Signer
-    wrapped: bool
-    asked: Collection[str]
-    count: Callable[[str], None]
-    request_id: str = ""
-    ping_id: str = ""
-    answered: set[str] = field(default_factory=set)
-    notes: dict[str, str] = field(default_factory=dict)
-
-    def take(self, message: Message) -> Envelope | None:
-        """Return the reply in a message if it is the first of a node that was asked; else count it, and return None."""
-        try:
-            if message.body is None:
-                raise UnreadableMessageError(f"a message of {message.size} bytes, which is beyond the limit")
-            found = read_reply(decode(message.body, wrapped=self.wrapped), self.signer)
-        except ForgedError as error:
-            self.count("forged")
-            self._note(message, error)
-            return None
-        except UnreadableMessageError as error:
-            self.count("unreadable")
-            self._note(message, error)
-            return None
-        if found.request_id == self.ping_id:
-            return found
-        if found.request_id != self.request_id:
-            self.count("late")
-        elif self.asked and found.sender not in self.asked:
-            self.count("strangers")
-        elif found.sender in self.answered:
-            self.count("duplicates")
-        else:
-            self.answered.add(found.sender)
-            return found
-        return None
-
-    def _note(self, message: Message, error: UnreadableMessageError) -> None:
-        # Who sent it is but a claim: it may explain why a node is missing, no more.
-        if message.sender in self.asked:
-            self.notes[message.sender] = error.what
-
 
 _log = logging.getLogger(__name__)
 _DISCOVERY = "discovery"
@@ -180,18 +26,8 @@ _LOOK = 1.0
 _GRACE = 0.1
 _USELESS = 1000
 _NAMED = 200
-
-
-@dataclass
-class _Call:
-    agent: str
-    bodies: Mapping[str, bytes] = field(repr=False)
-    timeout: float
-    asking: Asking
-    receiver: Receiver
-    look_at: float = 0.0
-    useless: int = 0
-    sealed: tuple[bytes, str, bytes] | None = field(default=None, repr=False)
+_PATIENCE_SHARE = 20
+_LEAST_PATIENCE = 1.0
 
 
 class BusRpc:
@@ -218,10 +54,6 @@ class BusRpc:
     def close(self) -> None:
         """Close the connections that no call uses."""
         self._pool.close()
-
-    def _count(self, name: str) -> None:
-        with self._lock:
-            setattr(self.counts, name, getattr(self.counts, name) + 1)
 
     def call(
         self,
@@ -253,60 +85,59 @@ class BusRpc:
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """See ``outcomes.Rpc``."""
-        receiver = Receiver(self._settings.signer, self._settings.base64, (), self._count)
-        due = set(expected)
-        for attempt in range(self._settings.bounds.losses + 1):
+        replies = _ReplySorter(self._settings, (), self._count)
+        losses = 0
+        while True:
             link = self._pool.lend()
             try:
-                self._collect(link, receiver, due, timeout)
+                self._collect_pongs(link, replies, set(expected), timeout)
             except ConnectionLostError as error:
                 link.close()
                 self._count("lost")
-                if error.lasting or attempt == self._settings.bounds.losses:
+                if error.lasting or losses == self._settings.bounds.losses:
                     raise
+                losses += 1
             except BaseException:
                 link.close()
                 raise
             else:
                 self._pool.give_back(link)
-                break
-        return sorted(receiver.answered, key=_natural)
+                return sorted(replies.answered, key=_natural)
 
-    def _collect(self, link: BrokerConnection, receiver: Receiver, due: set[str], timeout: float) -> None:
-        receiver.request_id = self._new_id()
-        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
+    def _collect_pongs(self, link: BrokerConnection, replies: _ReplySorter, due: set[str], timeout: float) -> None:
+        replies.request_id = self._new_id()
         deadline = self._clock.monotonic() + timeout
-        link.send(target, self._message(envelope.ping(), _DISCOVERY, receiver.request_id))
-        while not due or not due <= receiver.answered:
+        self._ping(link, replies.request_id)
+        while not due or not due <= replies.answered:
             message = link.receive(max(0.0, deadline - self._clock.monotonic()))
             if message is None or self._clock.monotonic() > deadline + _GRACE:
                 return
-            found = receiver.take(message)
+            found = replies.take(message)
             if found is not None and not envelope.is_pong(found.body):
-                receiver.answered.discard(found.sender)
+                replies.answered.discard(found.sender)
                 self._count("unreadable")
 
     def _call(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
-        connector = self._settings.connector
+        connector, limit = self._settings.connector, self._settings.bounds.request
         for identity, body in bodies.items():
             connector.directed(identity, connector.replies(""))
             size = len(body) * 4 // 3 if self._settings.base64 else len(body)
-            limit = self._settings.bounds.request
             if size > limit:
                 raise MarshalError(f"a request of {size} bytes, more than {limit}", node=identity)
-        return self._outcomes(agent, bodies, timeout, repeatable)
+        nodes = NodeQueue(bodies, self._settings.bounds.window, timeout)
+        return self._outcomes(
+            _Call(agent, bodies, timeout, nodes, _ReplySorter(self._settings, bodies, self._count)), repeatable
+        )
 
-    def _outcomes(self, agent: str, bodies: Mapping[str, bytes], timeout: float, repeatable: bool) -> Iterator[Outcome]:
-        asking = Asking(bodies, self._settings.bounds.window, timeout)
-        receiver = Receiver(self._settings.signer, self._settings.base64, bodies, self._count)
-        call = _Call(agent, bodies, timeout, asking, receiver)
+    def _outcomes(self, call: _Call, repeatable: bool) -> Iterator[Outcome]:
+        nodes = call.nodes
         link: BrokerConnection | None = None
         losses = 0
         try:
-            while asking.open:
+            while nodes.open:
                 if link is None:
-                    link = self._pool.lend(timeout if losses else 0.0)
-                    receiver.request_id, receiver.ping_id = self._new_id(), self._new_id()
+                    link = self._pool.lend(call.timeout if losses else 0.0)
+                    call.replies.request_id, call.replies.ping_id = self._new_id(), self._new_id()
                 try:
                     outcomes = self._step(link, call)
                 except ConnectionLostError as error:
@@ -315,18 +146,19 @@ class BusRpc:
                     link = None
                     losses += 1
                     if error.lasting:
-                        raise _given_up(error, asking.due, losses) from error
+                        raise _given_up(error, nodes.due, losses) from error
                     self._count("lost")
                     if not repeatable:
                         hint = "the connection was lost after the node had been asked: it may have done it"
-                        yield from [Missing(identity, hint) for identity in asking.give_up()]
-                    asking.lose_sight(self._clock.monotonic())
+                        yield from [Missing(identity, hint) for identity in nodes.give_up()]
+                    nodes.lose_sight(self._clock.monotonic())
                     call.look_at = 0.0
-                    if losses > self._settings.bounds.losses and asking.open:
-                        raise _given_up(error, asking.due, losses) from error
+                    if losses > self._settings.bounds.losses and nodes.open:
+                        raise _given_up(error, nodes.due, losses) from error
                     continue
                 if outcomes:
-                    # A broker also drops who fetches nothing for half a minute: a slow caller must get to its end.
+                    # A broker also drops a client that fetches nothing for half a minute: a slow caller must get to
+                    # its end.
                     losses = 0
                 yield from outcomes
         except BaseException:
@@ -337,58 +169,47 @@ class BusRpc:
             self._pool.give_back(link)
 
     def _step(self, link: BrokerConnection, call: _Call) -> list[Outcome]:
-        """Ask who is to be asked and wait for one message; return the outcomes that this brings."""
-        now = self._clock.monotonic
-        while (identity := call.asking.next(now())) is not None:
+        """Ask the nodes whose turn it is and wait for one message; return the outcomes that this brings."""
+        now, nodes = self._clock.monotonic, call.nodes
+        while (identity := nodes.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
             link.send(target, self._request(call.bodies[identity], call))
-        if call.asking.absent and now() >= call.look_at:
-            self._look_for(call.asking.absent, link, call.receiver.ping_id)
+        absent = nodes.absent
+        if absent and now() >= call.look_at:
+            self._ping(link, call.replies.ping_id, absent if len(absent) <= _NAMED else ())
             call.look_at = now() + _LOOK
-        wait = call.asking.wait(now())
+        wait = nodes.wait(now())
         # What came while the caller was busy still counts, though its time is over.
-        message = link.receive(max(_GRACE, min(wait, _LOOK) if call.asking.absent else wait))
+        message = link.receive(max(_GRACE, min(wait, _LOOK) if absent else wait))
         outcome = None if message is None else self._outcome(message, call)
         if outcome is not None:
             call.useless = 0
             return [outcome]
         call.useless += wait <= 0
         if message is None or call.useless > _USELESS:
-            return [self._missing(identity, call) for identity in call.asking.expired(now())]
+            return [self._missing(identity, call) for identity in nodes.expired(now())]
         return []
 
-    def _request(self, body: bytes, call: _Call) -> bytes:
-        """Return the request with a body; many nodes are mostly asked the same."""
-        request_id = call.receiver.request_id
-        if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
-            call.sealed = (body, request_id, self._message(body, call.agent, request_id))
-        return call.sealed[2]
-
     def _outcome(self, message: Message, call: _Call) -> Outcome | None:
-        found = call.receiver.take(message)
+        found = call.replies.take(message)
         if found is None:
             return None
-        if found.request_id == call.receiver.ping_id:
-            call.asking.came(found.sender)
+        if found.request_id == call.replies.ping_id:
+            call.nodes.seen(found.sender)
             return None
-        if not call.asking.answered(found.sender):
+        if not call.nodes.answered(found.sender):
             self._count("late")
             return None
-        return _read(found)
-
-    def _look_for(self, absent: list[str], link: BrokerConnection, ping_id: str) -> None:
-        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
-        only = absent if len(absent) <= _NAMED else ()
-        link.send(target, self._message(envelope.ping(), _DISCOVERY, ping_id, only))
-
-    def _message(self, body: bytes, agent: str, request_id: str, only: Sequence[str] = ()) -> bytes:
-        now = int(self._clock.now().timestamp())
-        signer = self._settings.signer
-        raw = envelope.request(signer, body=body, agent=agent, request_id=request_id, now=now, only=only)
-        return encode(raw, wrapped=self._settings.base64)
+        try:
+            answer = envelope.read_rpc_reply(found.body)
+        except UnreadableMessageError as error:
+            return ErrorReply(found.sender, UNREADABLE, error.what)
+        if answer.code == 0:
+            return Reply(found.sender, answer.data, found.sent)
+        return ErrorReply(found.sender, answer.code, answer.text)
 
     def _missing(self, identity: str, call: _Call) -> Missing:
-        note = call.receiver.notes.get(identity)
+        note = call.replies.notes.get(identity)
         if note is not None:
             return Missing(identity, f"no reply that counts within {call.timeout:g} s; in its name came {note}")
         ttl = self._settings.signer.ttl
@@ -398,25 +219,180 @@ class BusRpc:
             f"or it is about clock or ttl (a node says nothing if its clock is more than {ttl} s ahead)",
         )
 
+    def _request(self, body: bytes, call: _Call) -> bytes:
+        """Return the request with a body; many nodes are mostly asked the same."""
+        request_id = call.replies.request_id
+        if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
+            call.sealed = (body, request_id, self._message(body, call.agent, request_id))
+        return call.sealed[2]
 
-def _read(found: envelope.Envelope) -> Outcome:
-    try:
-        answer = envelope.read_rpc_reply(found.body)
-    except UnreadableMessageError as error:
-        return ErrorReply(found.sender, UNREADABLE, error.what)
-    if answer.code == 0:
-        return Reply(found.sender, answer.data, found.sent)
-    return ErrorReply(found.sender, answer.code, answer.text)
+    def _ping(self, link: BrokerConnection, request_id: str, only: Sequence[str] = ()) -> None:
+        target = self._settings.connector.broadcast(_DISCOVERY, link.replies)
+        link.send(target, self._message(envelope.ping(), _DISCOVERY, request_id, only))
+
+    def _message(self, body: bytes, agent: str, request_id: str, only: Sequence[str] = ()) -> bytes:
+        now = int(self._clock.now().timestamp())
+        signer = self._settings.signer
+        raw = envelope.request(signer, body=body, agent=agent, request_id=request_id, now=now, only=only)
+        return envelope.encode(raw, wrapped=self._settings.base64)
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            setattr(self.counts, name, getattr(self.counts, name) + 1)
+
+
+@dataclass
+class _Call:
+    agent: str
+    bodies: Mapping[str, bytes] = field(repr=False)
+    timeout: float
+    nodes: NodeQueue
+    replies: _ReplySorter
+    look_at: float = 0.0
+    useless: int = 0
+    sealed: tuple[bytes, str, bytes] | None = field(default=None, repr=False)
+
+
+class NodeQueue:
+    """The nodes of a call: which are to be asked, which were asked, which are absent, and until when.
+
+    Times are monotonic seconds and never go back. At most ``window`` nodes are at work at once. A node that has been
+    silent for a twentieth of its time no longer counts as at work, so that silent nodes cost their own time alone.
+    """
+
+    def __init__(self, identities: Iterable[str], window: int, timeout: float) -> None:
+        self._waiting = deque(identities)
+        self._absent: dict[str, float] = {}
+        # All in the order of time, so that the oldest is the first.
+        self._asked: dict[str, float] = {}
+        self._busy: dict[str, float] = {}
+        self._window = window
+        self._timeout = timeout
+        self._patience = max(_LEAST_PATIENCE, timeout / _PATIENCE_SHARE)
+
+    @property
+    def open(self) -> bool:
+        """Whether any node is still due."""
+        return bool(self._waiting or self._asked or self._absent)
+
+    @property
+    def due(self) -> list[str]:
+        """The nodes that are still due."""
+        return [*self._asked, *self._waiting, *self._absent]
+
+    @property
+    def absent(self) -> list[str]:
+        """The nodes that must be seen before they are asked."""
+        return list(self._absent)
+
+    def next(self, now: float) -> str | None:
+        """Return the node to ask now (it then counts as asked), None if there is none."""
+        while self._busy and now - _oldest(self._busy) >= self._patience:
+            del self._busy[next(iter(self._busy))]
+        if not self._waiting or len(self._busy) >= self._window:
+            return None
+        identity = self._waiting.popleft()
+        self._asked[identity] = self._busy[identity] = now
+        return identity
+
+    def answered(self, identity: str) -> bool:
+        """Note an answer; tell whether it was due."""
+        self._busy.pop(identity, None)
+        return self._asked.pop(identity, None) is not None
+
+    def lose_sight(self, now: float) -> None:
+        """Make all nodes that are due absent: one that is seen is asked, again if need be, and has all its time.
+
+        A message to a node that isn't there (yet) is dropped without a word.
+        """
+        self._absent = dict.fromkeys(self.due, now)
+        self._waiting.clear()
+        self._asked.clear()
+        self._busy.clear()
+
+    def seen(self, identity: str) -> None:
+        """Note that a node is there."""
+        if self._absent.pop(identity, None) is not None:
+            self._waiting.append(identity)
+
+    def give_up(self) -> list[str]:
+        """Return the nodes that were asked and have not answered; they are due no more."""
+        found = list(self._asked)
+        self._asked.clear()
+        self._busy.clear()
+        return found
+
+    def expired(self, now: float) -> list[str]:
+        """Return the nodes whose time is over; they are due no more."""
+        found = []
+        for times in (self._asked, self._absent):
+            while times and now - _oldest(times) >= self._timeout:
+                identity = next(iter(times))
+                del times[identity]
+                self._busy.pop(identity, None)
+                found.append(identity)
+        return found
+
+    def wait(self, now: float) -> float:
+        """Return for how many seconds there is nothing to do but wait for replies."""
+        ends = [_oldest(times) + self._timeout for times in (self._asked, self._absent) if times]
+        if self._waiting and self._busy:
+            ends.append(_oldest(self._busy) + self._patience)
+        return max(0.0, min(ends) - now) if ends else 0.0
+
+
+def _oldest(times: dict[str, float]) -> float:
+    return next(iter(times.values()))
+
+
+@dataclass
+class _ReplySorter:
+    """Sorts the messages of one call.
+
+    ``count`` takes the name of a field of ``ReplyCounts``. ``ping_id``: of requests that only ask who is there; all
+    answers to them are returned. ``notes``: by identity, what came in its name and doesn't count.
+    """
+
+    settings: BusSettings
+    asked: Collection[str]
+    count: Callable[[str], None]
+    request_id: str = ""
+    ping_id: str = ""
+    answered: set[str] = field(default_factory=set)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def take(self, message: Message) -> Envelope | None:
+        """Return the reply in a message if it is the first of a node that was asked; else count it, and return None."""
+        try:
+            if message.body is None:
+                raise UnreadableMessageError(f"a message of {message.size} bytes, which is beyond the limit")
+            raw = envelope.decode(message.body, wrapped=self.settings.base64)
+            found = envelope.read_reply(raw, self.settings.signer)
+        except UnreadableMessageError as error:
+            self.count("forged" if isinstance(error, ForgedError) else "unreadable")
+            # The sender is only a claim: it may explain why a node is missing, no more.
+            if message.sender in self.asked:
+                self.notes[message.sender] = error.what
+            return None
+        if found.request_id == self.ping_id:
+            return found
+        if found.request_id != self.request_id:
+            self.count("late")
+        elif self.asked and found.sender not in self.asked:
+            self.count("strangers")
+        elif found.sender in self.answered:
+            self.count("duplicates")
+        else:
+            self.answered.add(found.sender)
+            return found
+        return None
 
 
 def _given_up(error: ConnectionLostError, due: list[str], losses: int) -> BusError:
     names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
-    what = f"{error.what}; given up after losing {_connections(losses)}, no answer from {len(due)} nodes: {names}"
+    lost = f"{losses} connections" if losses > 1 else "the connection"
+    what = f"{error.what}; given up after losing {lost}, no answer from {len(due)} nodes: {names}"
     return ConnectionLostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
-
-
-def _connections(count: int) -> str:
-    return f"{count} connections" if count > 1 else "the connection"
 
 
 def _natural(identity: str) -> tuple[bool, int, str]:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective.bus_settings import Bounds, Host, Tls
 from configdb_sync.mcollective.frames import FrameError, RawFrame, Splitter
-from configdb_sync.mcollective.marshal import printable
 
 # At import stomp.py looks up host names, which can take minutes without a name server.
 os.environ.setdefault("STOMP_SKIP_HOSTNAME_SCAN", "1")
@@ -179,9 +178,9 @@ class Inbox(ConnectionListener):  # type: ignore[misc]
         self.connected = frame.headers
 
     def on_error(self, frame: Frame) -> None:
-        """Keep the broker's complaint, fit for one line."""
-        parts = (str(frame.headers.get("message", "")), printable(frame.body or b""))
-        self.error = printable(": ".join(part for part in parts if part))
+        """Keep the broker's complaint."""
+        parts = (str(frame.headers.get("message", "")), (frame.body or b"").decode("utf-8", "backslashreplace"))
+        self.error = ": ".join(part for part in parts if part.strip())
 
     def on_message(self, frame: Frame) -> None:
         """Keep a message."""

@@ -1,43 +1,37 @@
-"""Nodes as a folder of trees, ``<root>/node-<id>/etc/hiera/...``, as ``rsync`` brings them from nodes.
+"""Nodes as a folder of trees, ``<root>/node-<id>/etc/hiera/...``, as ``rsync`` copies them from nodes.
 
-The identity is the text after ``node-``, as it stands: it has to be the fact ``uid``, so ``node-07`` is the
-node ``07`` and contradicts a ``uid`` of 7. Whatever else lies beside these folders is no node. A ``node-...``
+The identity is the text after ``node-`` as it stands. It has to be the fact ``uid``, so ``node-07`` is the
+node ``07`` and contradicts a ``uid`` of 7. Whatever else is beside these folders is no node. A ``node-...``
 that is a symbolic link is listed and then fails: to skip it in silence would leave a node out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-import posixpath
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
-from configdb_sync.nodes import faults, folders, replacing
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key, shown
-from configdb_sync.nodes.reading import open_regular
-from configdb_sync.nodes.survey import as_file, survey
-from configdb_sync.nodes.tree import OPEN_FOLDER, Place, Tree
+from configdb_sync.names import natural_key
+from configdb_sync.nodes import node_files, tree_writing
+from configdb_sync.nodes.node_files import HIERA, NodeFile, NodeRead, ReadLimits, as_file, is_plain, located, shown
+from configdb_sync.nodes.tree import OPEN_FOLDER, NodeTree, ResolvedPath
+from configdb_sync.nodes.tree_reading import open_regular, read_tree
 from configdb_sync.nodes.writable import BASE, writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
-
-HIERA = "/etc/hiera"
-FILE_LIMIT = 32 << 20
-NODE_LIMIT = 256 << 20
 
 _PREFIX = "node-"
 _EXPECTED = "a folder with node-<id>/etc/hiera in it is expected"
 
 
 class DirectoryNodes:
-    """The nodes of one environment as trees below ``root`` (``Nodes`` of ``nodes.model``).
+    """The nodes of one environment as trees below ``root`` (``Nodes`` of ``node_files``).
 
     ``env`` is the environment's number, ``writable`` the setting that says which files may be written
     (``SettingsError`` for what it can't hold).
-    ``file_limit`` bytes are read of one file and ``node_limit`` of one node; what is beyond is a fault.
     ``new_mode`` is the mode of files that are created: they may hold passwords, so the stricter one of Fuel's
     two. ``clock`` gives seconds since the epoch.
     """
@@ -48,15 +42,13 @@ class DirectoryNodes:
         *,
         env: int | None,
         writable: Sequence[str] = DEFAULT_WRITABLE,
-        file_limit: int = FILE_LIMIT,
-        node_limit: int = NODE_LIMIT,
+        limits: ReadLimits | None = None,
         new_mode: int = 0o640,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
         self._writable = writable_files(writable, env)
-        self._file_limit = file_limit
-        self._node_limit = node_limit
+        self._limits = limits or ReadLimits()
         self._new_mode = new_mode
         self._clock = clock
 
@@ -77,9 +69,7 @@ class DirectoryNodes:
                     if entry.name.startswith(_PREFIX) and entry.name != _PREFIX
                 ]
         except OSError as error:
-            raise SettingsError(
-                f"{shown(str(self._root))} can't be used: {error.strerror}", way_out=_EXPECTED
-            ) from error
+            raise SettingsError(f"{root} can't be used: {error.strerror}", way_out=_EXPECTED) from error
         if not names:
             raise SettingsError(f"{root} holds no node-<id> folders", way_out=_EXPECTED)
         return sorted((shown(name.removeprefix(_PREFIX)) for name in names), key=natural_key)
@@ -87,91 +77,80 @@ class DirectoryNodes:
     def read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
         """Yield each node when it is asked for, one held at a time."""
         for identity in identities:
-            yield self._read(identity)
-
-    def _read(self, identity: str) -> NodeRead | NodeError:
-        try:
-            with self._tree(identity) as tree:
-                return survey(tree, identity, HIERA, file_limit=self._file_limit, node_limit=self._node_limit)
-        except NodeError as error:
-            return error
+            try:
+                with self._tree(identity) as tree:
+                    item: NodeRead | NodeError = read_tree(tree, identity, self._limits)
+            except NodeError as error:
+                item = error
+            yield item
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
-        """Replace the file, or create it; see ``Nodes.write`` and ``replacing``."""
-        with self._tree(identity) as tree, faults.located(identity, path, "written"):
-            check_path(path)
-            if len(content) > self._file_limit:
-                raise NodeFileError(f"would be larger than {self._file_limit} bytes")
+        """Replace the file, or create it; see ``Nodes.write`` and ``tree_writing``."""
+        with self._tree(identity) as tree, located(identity, path, "written"):
+            node_files.check_path(path)
+            if len(content) > self._limits.file:
+                raise NodeFileError(f"would be larger than {self._limits.file} bytes")
             if expected is None:
                 return self._create(tree, path, content)
             with self._live(tree, path, expected) as (place, live):
-                found = replacing.replace(place.folder, live, content)
-                return as_file(path, place.target, content, found)
+                found = tree_writing.replace(place.folder, live, content)
+                return as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
 
     def remove(self, identity: str, expected: NodeFile) -> None:
-        """Take the file away, and with it the folders that were made for it and hold nothing else."""
-        with self._tree(identity) as tree, faults.located(identity, expected.path, "removed"):
-            check_path(expected.path)
+        """Remove the file, and the folders that were made for it and are empty now."""
+        with self._tree(identity) as tree, located(identity, expected.path, "removed"):
+            node_files.check_path(expected.path)
             with self._live(tree, expected.path, expected) as (place, live):
-                if place.target != posixpath.join(HIERA, expected.path):
-                    raise NodeFileError(f"leads to {place.target}; only a file that was created here can be removed")
-                replacing.take_away(place.folder, live)
-            folders.prune(tree, HIERA, expected.path)
+                node_files.check_removable(expected)
+                tree_writing.remove(place.folder, live)
+            tree_writing.prune_folders(tree, expected.path)
 
-    def _create(self, tree: Tree, path: str, content: bytes) -> NodeFile:
+    def _create(self, tree: NodeTree, path: str, content: bytes) -> NodeFile:
         try:
-            folders.make(tree, HIERA, path, self._check_place)
-            with tree.at(posixpath.join(HIERA, path)) as place:
-                self._check_place(place.target)
+            tree_writing.make_folders(tree, path, self._writable.check)
+            with tree.at(f"{HIERA}/{path}") as place:
+                self._writable.check(place.target)
                 if place.found is not None:
-                    raise replacing.appeared()
+                    raise node_files.appeared()
                 if place.linked:
-                    raise NodeFileError(f"is a link to {place.target}, which isn't there")
-                replacing.clean(place.folder, self._clock(), None)
-                found = replacing.create(place.folder, place.name, content, self._new_mode)
-                return as_file(path, place.target, content, found)
+                    raise node_files.dangling(place.target)
+                tree_writing.clean(place.folder, self._clock(), None)
+                found = tree_writing.create(place.folder, place.name, content, self._new_mode)
+                return as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
         except BaseException:
-            folders.prune(tree, HIERA, path)
+            tree_writing.prune_folders(tree, path)
             raise
 
     @contextlib.contextmanager
-    def _live(self, tree: Tree, path: str, expected: NodeFile) -> Iterator[tuple[Place, replacing.Live]]:
-        with self._place(tree, path) as place:
-            if place.target != expected.target or not place.regular:
-                raise replacing.changed()
-            self._check_file(tree, place.target)
-            replacing.clean(place.folder, self._clock(), place.found)
-            descriptor = open_regular(place)
-            try:
-                live = replacing.look(descriptor, place.name, self._file_limit)
-                if live.sha256 != expected.sha256:
-                    raise replacing.changed()
-                yield place, live
-            finally:
-                os.close(descriptor)
-
-    @contextlib.contextmanager
-    def _place(self, tree: Tree, path: str) -> Iterator[Place]:
+    def _live(
+        self, tree: NodeTree, path: str, expected: NodeFile
+    ) -> Iterator[tuple[ResolvedPath, tree_writing.OpenFile]]:
+        """Yield the file, open, if it is as ``expected`` and may be written."""
         with contextlib.ExitStack() as stack:
             try:
-                place = stack.enter_context(tree.at(posixpath.join(HIERA, path)))
+                place = stack.enter_context(tree.at(f"{HIERA}/{path}"))
             except FileNotFoundError as error:
-                raise replacing.changed() from error
-            yield place
+                raise node_files.changed() from error
+            if place.target != expected.target or not place.regular:
+                raise node_files.changed()
+            self._check_writable(tree, place.target)
+            tree_writing.clean(place.folder, self._clock(), place.found)
+            descriptor = open_regular(place)
+            stack.callback(os.close, descriptor)
+            live = tree_writing.look(descriptor, place.name, self._limits.file)
+            if live.sha256 != expected.sha256:
+                raise node_files.changed()
+            yield place, live
 
-    def _check_place(self, target: str) -> None:
-        if not self._writable.allows(target):
-            raise self._writable.refusal(target)
-
-    def _check_file(self, tree: Tree, target: str) -> None:
+    def _check_writable(self, tree: NodeTree, target: str) -> None:
         if self._writable.allows_linked(target):
             with contextlib.suppress(OSError), tree.at(BASE) as place:
                 if place.target == target:
                     return
-        self._check_place(target)
+        self._writable.check(target)
 
     @contextlib.contextmanager
-    def _tree(self, identity: str) -> Iterator[Tree]:
+    def _tree(self, identity: str) -> Iterator[NodeTree]:
         if not identity or not is_plain(identity) or "/" in identity:
             raise NodeError("is no name that a node can have", node=shown(identity))
         try:
@@ -182,18 +161,11 @@ class DirectoryNodes:
                 os.close(root)
         except OSError as error:
             raise NodeError(
-                f"{shown(str(self._root))}/{_PREFIX}{identity} can't be opened: {faults.why(error)}",
+                f"{shown(str(self._root))}/{_PREFIX}{identity} can't be opened: {node_files.system_text(error)}",
                 way_out=_EXPECTED,
                 node=identity,
             ) from error
         try:
-            yield Tree(top)
+            yield NodeTree(top)
         finally:
             os.close(top)
-
-
-def check_path(path: str) -> None:
-    """Raise ``NodeFileError`` (without node and file) for what is no path of a settings file below the hiera folder."""
-    steps = path.split("/")
-    if not is_plain(path) or not path.endswith(".yaml") or any(step in {"", ".", ".."} for step in steps):
-        raise NodeFileError("is no path of a settings file below /etc/hiera")

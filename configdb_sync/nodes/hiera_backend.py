@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.mcollective.outcomes import Rpc
-from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.node_files import is_plain, shown
 from configdb_sync.nodes.remote.agents import Agents
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.output import Output, fault
+from configdb_sync.nodes.remote.output import CommandOutput, fault
 
 LIBRARY = Path("deployment_scripts/puppet/configdb/lib/configdb_hiera")
 """Where the Ruby code is, below the folder that holds this package."""
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Order:
+class RemovalOrder:
     """What is to be done: ``named`` says that somebody named these nodes, ``look`` that nothing may be changed."""
 
     environment: int
@@ -80,7 +80,7 @@ def program(folder: Path) -> bytes:
 
 
 def remove_over_bus(
-    rpc: Rpc, code: bytes, identities: Sequence[str], order: Order, *, timeout: float
+    rpc: Rpc, code: bytes, identities: Sequence[str], order: RemovalOrder, *, timeout: float
 ) -> Iterator[Removal | NodeError]:
     """Take the backend off nodes; yield one item for each, as they come. Raises ``BusError``."""
     command = Commands(max(1, round(timeout))).ruby(code, "/", *order.words)
@@ -88,7 +88,9 @@ def remove_over_bus(
         yield output if isinstance(output, NodeError) else _result(identity, output, order)
 
 
-def remove_in_trees(root: Path, code: bytes, identities: Sequence[str], order: Order) -> Iterator[Removal | NodeError]:
+def remove_in_trees(
+    root: Path, code: bytes, identities: Sequence[str], order: RemovalOrder
+) -> Iterator[Removal | NodeError]:
     """Take the backend out of trees ``<root>/node-<id>``; yield one item for each. Raises ``SettingsError`` if this
     machine has no Ruby."""
     ruby = shutil.which("ruby")
@@ -107,10 +109,10 @@ def remove_in_trees(root: Path, code: bytes, identities: Sequence[str], order: O
         except subprocess.TimeoutExpired:
             yield NodeError("its files take too long", node=identity)
         else:
-            yield _result(identity, Output(done.stdout, done.stderr, done.returncode), order)
+            yield _result(identity, CommandOutput(done.stdout, done.stderr, done.returncode), order)
 
 
-def _result(identity: str, output: Output, order: Order) -> Removal | NodeError:
+def _result(identity: str, output: CommandOutput, order: RemovalOrder) -> Removal | NodeError:
     try:
         failed = fault(output)
         if failed is not None:
@@ -121,7 +123,7 @@ def _result(identity: str, output: Output, order: Order) -> Removal | NodeError:
         return error
 
 
-def _judged(identity: str, stdout: bytes, order: Order) -> Removal:
+def _judged(identity: str, stdout: bytes, order: RemovalOrder) -> Removal:
     """Return what a node's answer says. Raises ``NodeError`` without the node."""
     environment, found, own, error = _answer(stdout)
     if error is not None:

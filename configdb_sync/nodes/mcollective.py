@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import posixpath
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import Rpc
-from configdb_sync.nodes import faults
-from configdb_sync.nodes.directory import check_path
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.names import is_plain, natural_key
+from configdb_sync.names import natural_key
+from configdb_sync.nodes.node_files import (
+    NodeFile,
+    NodeRead,
+    ReadLimits,
+    check_path,
+    check_removable,
+    is_plain,
+    located,
+)
 from configdb_sync.nodes.remote.agents import Agents
-from configdb_sync.nodes.remote.commands import HIERA, Commands
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.output import Output
-from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.writing import Writer
+from configdb_sync.nodes.remote.commands import Commands
+from configdb_sync.nodes.remote.output import CommandOutput
+from configdb_sync.nodes.remote.reading import NodeReading
+from configdb_sync.nodes.remote.writing import FileWriter
 from configdb_sync.nodes.writable import writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
 
@@ -26,11 +30,14 @@ MASTER = "master"
 """The Fuel Master's own identity on the bus: it is no node."""
 
 _TOGETHER = 8
-"""Nodes that need more than one command are worked on so many at a time: each is held in memory meanwhile."""
+"""How many nodes that need more than one command are read at a time: each is held in memory meanwhile."""
+
+_Further = dict[str, tuple[NodeReading, str]]
+"""Readings that need a further command, with the command, by identity."""
 
 
 class MCollectiveNodes:
-    """The nodes on the bus (``Nodes`` of ``nodes.model``).
+    """The nodes on the bus (``Nodes`` of ``node_files``).
 
     ``env``, ``writable``, ``new_mode``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its
     commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if
@@ -47,12 +54,12 @@ class MCollectiveNodes:
         timeout: float = 60.0,
         patience: float = 5.0,
         expected: Collection[str] = (),
-        limits: Limits | None = None,
+        limits: ReadLimits | None = None,
         new_mode: int = 0o640,
         root: str = "",
         token: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or ReadLimits()
         self._rpc = rpc
         self._agents = Agents(rpc, timeout)
         self._commands = Commands(max(1, round(timeout)), self._limits.file, root)
@@ -68,12 +75,12 @@ class MCollectiveNodes:
         return "nodes"
 
     def identities(self) -> Sequence[str]:
-        """Return who answers on the bus, ``2`` before ``10``, without the master, and who is expected.
+        """Return the nodes that answer or are expected, without the master, ``2`` before ``10``.
 
-        Raises ``BusError``, also for nobody.
+        Raises ``BusError``, also if there is none.
         """
         found = self._rpc.discover(timeout=self._patience, expected=self._expected)
-        # Fuel's identities are numbers; an FQDN that is asked for is found out by the node's facts.
+        # Fuel's identities are numbers; an FQDN is found by the node's facts.
         asked = [name for name in self._expected if name.isascii() and name.isdigit()]
         nodes = {name for name in (*found, *asked) if name != MASTER and is_plain(name)}
         if not nodes:
@@ -97,36 +104,26 @@ class MCollectiveNodes:
                 yield NodeError(error.what, way_out=error.way_out, node=identity, phase="read")
 
     def _read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
-        command = Reading("", self._commands, self._limits).first()
-        further: dict[str, tuple[Reading, str]] = {}
-        for identity, output in self._agents.run_all(command, identities):
-            reading = Reading(identity, self._commands, self._limits)
-            outcome = _take(reading, output)
-            if isinstance(outcome, str):
-                further[identity] = (reading, outcome)
-            else:
-                yield outcome
+        first = NodeReading("", self._commands, self._limits).first()
+        further: _Further = {}
+        for identity, output in self._agents.run_all(first, identities):
+            yield from _take(NodeReading(identity, self._commands, self._limits), output, further)
             if len(further) == _TOGETHER:
                 yield from self._read_on(further)
                 further = {}
         yield from self._read_on(further)
 
-    def _read_on(self, readings: dict[str, tuple[Reading, str]]) -> Iterator[NodeRead | NodeError]:
+    def _read_on(self, readings: _Further) -> Iterator[NodeRead | NodeError]:
         while readings:
-            further: dict[str, tuple[Reading, str]] = {}
+            further: _Further = {}
             commands = {identity: command for identity, (_, command) in readings.items()}
             for identity, output in self._agents.run_each(commands):
-                reading = readings[identity][0]
-                outcome = _take(reading, output)
-                if isinstance(outcome, str):
-                    further[identity] = (reading, outcome)
-                else:
-                    yield outcome
+                yield from _take(readings[identity][0], output, further)
             readings = further
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Replace the file, or create it; see ``Nodes.write`` and ``remote.writing``."""
-        with faults.located(identity, path, "written"), _over_the_bus("written"):
+        with located(identity, path, "written"), _over_the_bus("written"):
             check_path(path)
             if len(content) > self._limits.file:
                 raise NodeFileError(f"would be larger than {self._limits.file} bytes")
@@ -136,26 +133,29 @@ class MCollectiveNodes:
             return writer.replace(path, content, expected, self._writable)
 
     def remove(self, identity: str, expected: NodeFile) -> None:
-        """Take the file away, and with it the folders that were made for it and hold nothing else."""
-        with faults.located(identity, expected.path, "removed"), _over_the_bus("removed"):
+        """Remove the file, and the folders that were made for it and are empty now."""
+        with located(identity, expected.path, "removed"), _over_the_bus("removed"):
             check_path(expected.path)
-            if not self._writable.allows(expected.target):
-                raise self._writable.refusal(expected.target)
-            if expected.target != posixpath.join(HIERA, expected.path):
-                raise NodeFileError(f"leads to {expected.target}; only a file that was created here can be removed")
+            self._writable.check(expected.target)
+            check_removable(expected)
             self._writer(identity).remove(expected)
 
-    def _writer(self, identity: str) -> Writer:
-        return Writer(self._agents, self._commands, identity, self._token)
+    def _writer(self, identity: str) -> FileWriter:
+        return FileWriter(self._agents, self._commands, identity, self._token)
 
 
-def _take(reading: Reading, output: Output | NodeError) -> str | NodeRead | NodeError:
-    return output if isinstance(output, NodeError) else reading.take(output)
+def _take(reading: NodeReading, output: CommandOutput | NodeError, further: _Further) -> Iterator[NodeRead | NodeError]:
+    """Yield what was read of a node, or note in ``further`` the command that it needs next."""
+    step = output if isinstance(output, NodeError) else reading.take(output)
+    if isinstance(step, str):
+        further[reading.identity] = (reading, step)
+    else:
+        yield step
 
 
 @contextlib.contextmanager
 def _over_the_bus(doing: str) -> Iterator[None]:
-    """Make a fault of the bus the file's own: the run goes on with the others."""
+    """Turn an error of the bus into one of the file, so that the run goes on with the others."""
     try:
         yield
     except BusError as error:

@@ -1,7 +1,7 @@
-"""Nodes as Nailgun's deployment data gives them: what it would upload to them now (U21). Read only.
+"""What Nailgun knows of nodes: their deployment data as files (U21), and which of them can't be worked on now (U4).
 
-Each node has one file, ``astute.yaml``: all its data, as 9.x uploads it, in JSON. Which data sources that is in the
-layout of Fuel 10 is not told here (``sync.nailgun_placing``).
+The data of a node is one file, ``astute.yaml``, as 9.x uploads it, in JSON. Read only. ``sync.nailgun_placing`` decides
+which data sources of Fuel 10's layout it belongs to.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from functools import cached_property
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.jsonvalues import Json, dumps, value_digest
 from configdb_sync.nailgun.client import NailgunClient
-from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nailgun.roster import Roster, why_not
+from configdb_sync.names import natural_key
+from configdb_sync.nodes.node_files import NodeFile, NodeLeftOut, NodeRead, Nodes
 
 FILE = "astute.yaml"
 PLACE = "nailgun"
@@ -28,10 +29,10 @@ Data = Mapping[str, Json]
 
 
 class NailgunNodes:
-    """The nodes of an environment (``Nodes`` of ``nodes.model``) in the deployment data of ``client``.
+    """The nodes of an environment (``Nodes`` of ``node_files``) in the deployment data of ``client``.
 
-    All nodes of ``roster`` that are not to be deleted, also those that can't be reached: Nailgun has their data. What
-    is the same on several nodes is held once.
+    All nodes of ``roster`` that are not to be deleted, also those that can't be reached: Nailgun has their data. Values
+    that several nodes share are held once.
     """
 
     def __init__(self, client: NailgunClient, roster: Roster) -> None:
@@ -74,7 +75,7 @@ class NailgunNodes:
             if whole is None:
                 yield NodeError("Nailgun has no deployment data of it", way_out="give it a role first", node=identity)
             else:
-                yield NodeRead(identity, {FILE: as_file(FILE, whole)}, {})
+                yield NodeRead(identity, {FILE: document_file(FILE, whole)}, {})
 
     def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
         """Raise ``NodeFileError``: nothing is written back (U21)."""
@@ -85,8 +86,66 @@ class NailgunNodes:
         raise NodeFileError("Nailgun's data isn't written to", node=identity, file=expected.path)
 
 
-def as_file(path: str, document: Data) -> NodeFile:
+def document_file(path: str, document: Data) -> NodeFile:
     """Return a document as the file that it would be, in JSON. Its digest doesn't depend on the order of keys."""
     content = dumps(dict(document)).encode("ascii")
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode("ascii")).hexdigest()
     return NodeFile(path, f"/etc/hiera/{path}", content, digest, 0o640, 0, 0)
+
+
+class KnownNodes:
+    """The nodes of ``inner`` (``Nodes`` of ``node_files``), and those that only Nailgun has, as left out.
+
+    ``others``: read also the nodes that Nailgun doesn't know, since only their own facts identify them. Otherwise they
+    count as another environment's and are ignored.
+    """
+
+    def __init__(self, inner: Nodes, roster: Roster, *, others: bool = True) -> None:
+        self._inner = inner
+        self._roster = roster
+        self._others = others
+
+    @property
+    def place(self) -> str:
+        """The place of the nodes themselves."""
+        return self._inner.place
+
+    @cached_property
+    def _there(self) -> frozenset[str]:
+        found = frozenset(self._inner.identities())
+        return found if self._others else found & self._roster.by_identity.keys()
+
+    def identities(self) -> Sequence[str]:
+        """Return the identities of all nodes of ``inner`` and of Nailgun, ``2`` before ``10``."""
+        return sorted({*self._there, *self._roster.by_identity}, key=natural_key)
+
+    def read(self, identities: Sequence[str]) -> Iterator[NodeRead | NodeError]:
+        """Yield the nodes that are left out, then the others as they are read."""
+        wanted = []
+        for identity in identities:
+            left_out = self._left_out(identity, there=identity in self._there)
+            if left_out is None:
+                wanted.append(identity)
+            else:
+                yield left_out
+        if wanted:
+            yield from self._inner.read(wanted)
+
+    def _left_out(self, identity: str, *, there: bool) -> NodeLeftOut | None:
+        known = self._roster.by_identity.get(identity)
+        if known is None:
+            return None
+        why = why_not(known)
+        if why is not None:
+            why = f"left out: Nailgun says that {why} (status {known.status})"
+        elif not there:
+            why = f"left out: Nailgun has it, but it isn't at {self.place}"
+        return None if why is None else NodeLeftOut(identity, {}, {}, why, known.fqdn)
+
+    def write(self, identity: str, path: str, content: bytes, expected: NodeFile | None) -> NodeFile:
+        """See ``Nodes.write``."""
+        return self._inner.write(identity, path, content, expected)
+
+    def remove(self, identity: str, expected: NodeFile) -> None:
+        """See ``Nodes.remove``."""
+        self._inner.remove(identity, expected)

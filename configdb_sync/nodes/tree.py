@@ -1,8 +1,8 @@
 """A node's folder tree, walked so that nothing outside it is ever opened (``docs/node-files.md``, Reading).
 
-Every path is walked folder by folder on open descriptors, links are read and followed by this module alone,
-and ``..`` goes back on the descriptors it came by. So neither a link, nor ``..``, nor someone who moves
-folders about meanwhile leads out: at worst the walk fails.
+Every path is walked folder by folder on open descriptors. This module alone reads and follows links, and ``..`` goes
+back on the descriptors it came by. So neither a link, nor ``..``, nor someone who moves folders at the same time can
+lead out of the tree: at worst the walk fails.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LINK_TEXT = re.compile(r"[\w./@%+=,~-]+")
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedPath:
     """Where a path leads: ``name`` in the open folder ``folder``, the absolute path ``target`` on the node.
 
-    ``found`` is what is there (never a symbolic link), None if nothing is. ``linked`` tells that the path's
-    last name is a symbolic link, so that a ``found`` of None is a dangling one.
+    ``found`` is the state of what is there (never a symbolic link), None if nothing is. ``linked`` says that the path's
+    last name is a symbolic link; with a ``found`` of None it is a dangling one.
     """
 
     folder: int
@@ -53,18 +53,18 @@ class Place:
         return self.found is not None and stat.S_ISDIR(self.found.st_mode)
 
 
-class Tree:
+class NodeTree:
     """One node's tree; ``top`` is a descriptor of the folder that is ``/`` on the node, not closed here."""
 
     def __init__(self, top: int) -> None:
         self._top = top
 
     @contextmanager
-    def at(self, path: str) -> Iterator[Place]:
+    def at(self, path: str) -> Iterator[ResolvedPath]:
         """Yield where the absolute node path ``path`` leads, links followed; its folder is open until then.
 
-        A regular file that holds nothing but the text of a link, as copies without symbolic links have it, is
-        followed like the link it was. Raises OSError: ENOENT for a missing folder on the way, ELOOP for too
+        A regular file that holds nothing but the text of a link, as in copies without symbolic links, is
+        followed like that link. Raises OSError: ENOENT for a missing folder on the way, ELOOP for too
         many links, ENOTDIR, EACCES.
         """
         with _Steps(self._top) as steps:
@@ -79,13 +79,13 @@ class Tree:
             yield place
 
     @contextmanager
-    def inside(self, path: str) -> Iterator[Folder]:
+    def inside(self, path: str) -> Iterator[OpenFolder]:
         """Yield the folder that ``path`` leads to, open until then. Raises OSError as ``at`` does."""
         with _Steps(self._top) as steps:
             place = _walk(steps, path)
             if place.name != ".":
                 steps.into(place.name)
-            yield Folder(self, path, steps)
+            yield OpenFolder(self, path, steps)
 
     def _leads_to_file(self, path: str) -> bool:
         with suppress(OSError), _Steps(self._top) as steps:
@@ -93,10 +93,10 @@ class Tree:
         return False
 
 
-class Folder:
-    """An open folder: what lies in it is found without walking there anew."""
+class OpenFolder:
+    """An open folder, whose entries are found without another walk."""
 
-    def __init__(self, tree: Tree, path: str, steps: _Steps) -> None:
+    def __init__(self, tree: NodeTree, path: str, steps: _Steps) -> None:
         self._tree = tree
         self._path = path
         self._steps = steps
@@ -107,11 +107,11 @@ class Folder:
         return self._steps.folder
 
     @contextmanager
-    def at(self, name: str) -> Iterator[Place]:
-        """Yield where a name in the folder leads, as ``Tree.at`` does for its path."""
+    def at(self, name: str) -> Iterator[ResolvedPath]:
+        """Yield where a name in the folder leads, as ``NodeTree.at`` does for its path."""
         found = _look(self.descriptor, name)
         if found is not None and stat.S_ISREG(found.st_mode):
-            place = Place(self.descriptor, name, self._steps.path_of(name), found, linked=False)
+            place = ResolvedPath(self.descriptor, name, self._steps.path_of(name), found, linked=False)
             if _flattened(place) is None:
                 yield place
                 return
@@ -151,7 +151,7 @@ class _Steps:
             self.back()
 
 
-def _walk(steps: _Steps, path: str) -> Place:
+def _walk(steps: _Steps, path: str) -> ResolvedPath:
     steps.to_top()
     ahead = deque(path.split("/"))
     links = 0
@@ -176,9 +176,9 @@ def _walk(steps: _Steps, path: str) -> Place:
         elif _any_name(ahead):
             steps.into(part)
         else:
-            return Place(steps.folder, part, steps.path_of(part), found, linked)
+            return ResolvedPath(steps.folder, part, steps.path_of(part), found, linked)
     # The path ends on a folder that was stepped into already: the top, or a link's "..".
-    return Place(steps.folder, ".", steps.path_of("."), os.fstat(steps.folder), linked)
+    return ResolvedPath(steps.folder, ".", steps.path_of("."), os.fstat(steps.folder), linked)
 
 
 def _any_name(steps: Iterable[str]) -> bool:
@@ -192,7 +192,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _flattened(place: Place) -> str | None:
+def _flattened(place: ResolvedPath) -> str | None:
     """Return the node path that the file at ``place`` leads to if it is a link's text, else None."""
     if not place.regular or place.found is None or not 0 < place.found.st_size <= _LINK_TEXT_LIMIT:
         return None

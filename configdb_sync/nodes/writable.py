@@ -1,4 +1,4 @@
-"""Which of a node's files may be written (the setting ``writable``). Pure: links are followed by who asks."""
+"""Which of a node's files may be written (the setting ``writable``). Pure: the caller follows links."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from configdb_sync.errors import NodeFileError, SettingsError
-from configdb_sync.nodes.names import is_plain, shown
+from configdb_sync.nodes.node_files import is_plain, shown
 from configdb_sync.setting_values import ENV, ROLE
 from configdb_sync.setting_values import places as checked_places
 from configdb_sync.settings import DEFAULT_WRITABLE
 
 BASE = "/etc/astute.yaml"
-"""The link of Fuel's that may lead to a file named after a role."""
+"""Fuel's link that may lead to a file named after a role."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Writable:
     setting: tuple[str, ...] = ()
 
     def allows(self, target: str) -> bool:
-        """Tell whether a file may be written whatever leads to it; ``target`` is where links lead."""
+        """Tell whether a file may be written, whatever links to it; ``target`` is where links lead."""
         return any(target == place or target.startswith(f"{place}/") for place in self.places)
 
     def allows_linked(self, target: str) -> bool:
@@ -39,6 +39,11 @@ class Writable:
             for before, after in self.linked
         )
 
+    def check(self, target: str) -> None:
+        """Raise ``NodeFileError`` for a file that may not be written, links to it aside."""
+        if not self.allows(target):
+            raise self.refusal(target)
+
     def refusal(self, target: str) -> NodeFileError:
         """Return the error for a file that may not be written."""
         return NodeFileError(
@@ -48,7 +53,7 @@ class Writable:
 
 
 def writable_files(setting: Sequence[str] = DEFAULT_WRITABLE, env: int | None = None) -> Writable:
-    """Return what a setting lets be written on the nodes of an environment; without one no place that names it counts.
+    """Return the places that a setting allows on nodes; those that name the environment don't count without ``env``.
 
     Raises ``SettingsError`` for what the setting can't hold.
     """

@@ -1,1 +1,1 @@
-"""The Fuel plugin's side of the product: what the master's files and Nailgun say about its settings."""
+"""The Fuel plugin's side of the product: its settings on a master, its services, its link in the Fuel UI."""

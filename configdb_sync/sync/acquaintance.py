@@ -13,7 +13,7 @@ from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.names import LevelPath
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.sync.options import RunOptions
 
 PLUGIN = "configdb-sync"

@@ -13,18 +13,18 @@ from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import LevelPath
-from configdb_sync.nodes.model import Nodes
+from configdb_sync.nodes.node_files import Nodes
+from configdb_sync.store.records import Record, Records
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.folder_moves import move_override
 from configdb_sync.sync.folders import Move
 from configdb_sync.sync.health import Health
-from configdb_sync.sync.memory import NodeMemory
+from configdb_sync.sync.node_records import NodeMemory
 from configdb_sync.sync.options import RunOptions
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.prepare import Prepared, body, prepare
 from configdb_sync.sync.quiet import Quiet
-from configdb_sync.sync.records import Record, Records
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.verifying import check_effective
 from configdb_sync.sync.work import DocumentWork, NodeWork

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.sync.approvals import Approvals
-from configdb_sync.sync.journal import INTERRUPTED, About, Journal
-from configdb_sync.sync.lease import Lease, leased
-from configdb_sync.sync.lock import run_lock
+from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
+from configdb_sync.store.lease import Lease, lease_name, run_lock
+from configdb_sync.store.runs import INTERRUPTED, About, Journal
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.render import kept
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.run import Run
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 from configdb_sync.sync.tally import Tally
 
 
@@ -71,8 +69,11 @@ class Conduct:
         began = clock.monotonic()
         wait = self.pace.wait(self.wait)
         with run_lock(self.folder, environment, wait, clock, run.identity) as over:
-            lease = Lease(run.database, environment, run.identity, self.about.host, clock)
-            with leased(lease, over, max(0.0, wait - (clock.monotonic() - began))):
+            lease = Lease(
+                run.database, lease_name(environment), run.identity, self.about.host, clock, over.__contains__
+            )
+            lease.take(max(0.0, wait - (clock.monotonic() - began)))
+            with lease.kept():
                 yield self.pace.guarded(lease.check)
 
     def _journal(self) -> Journal:
@@ -97,7 +98,7 @@ class Conduct:
         approvals.withhold(environment, report.run, report.unsafe)
 
     def _finish(self, journal: Journal, report: Report) -> None:
-        journal.finish(report, kept(report), self.run.nodes.identities(), self.keep)
+        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
         self._ended()
 
     def _ended(self) -> None:

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Protocol, TypeVar
 
 from configdb_sync.configdb.merge import effective as merge_levels
-from configdb_sync.jsonvalues import Document, Json, combine_digests, value_digest
-from configdb_sync.sync.merge import ABSENT, HiddenKey, equal, node_values, settle
-from configdb_sync.sync.records import Record
+from configdb_sync.jsonvalues import ABSENT, Document, Json, combine_digests, value_digest
+from configdb_sync.store.records import HiddenKey, Record
+from configdb_sync.sync.merge import equal, node_values, settle
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path, is_secret_path
-from configdb_sync.sync.merge import ABSENT, Slot, equal
+from configdb_sync.sync.merge import equal
 
 LONGEST_SHOWN = 100
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from configdb_sync.errors import AmbiguousError, UnsafeError
-from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.jsonvalues import ABSENT, Document, Json
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision
-from configdb_sync.sync.merge import ABSENT
 from configdb_sync.sync.plan import DocumentChange
-from configdb_sync.sync.safety import UnsafeChange, lost_keys
+from configdb_sync.sync.safety import lost_keys
 from configdb_sync.sync.work import Subject
 
 

@@ -20,14 +20,15 @@ from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.model import NodeLeftOut, NodeRead
+from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
+from configdb_sync.store.approvals import UnsafeChange
+from configdb_sync.store.records import Records
 from configdb_sync.sync.acquaintance import Acquaintance
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import changes
 from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
-from configdb_sync.sync.elsewhere import Elsewhere
 from configdb_sync.sync.folder_stored import FolderStored
 from configdb_sync.sync.folders import folder_map
 from configdb_sync.sync.health import Health
@@ -38,9 +39,7 @@ from configdb_sync.sync.orders import given
 from configdb_sync.sync.plan import DocumentChange, NodePlan
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.quiet import decode, files_digest
-from configdb_sync.sync.recall import NodeRecords, changed_by_others
-from configdb_sync.sync.records import Records
-from configdb_sync.sync.safety import UnsafeChange
+from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_by_others
 from configdb_sync.sync.stage import Stage
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, NodeWork, Subject

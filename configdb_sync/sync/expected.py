@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from configdb_sync.errors import PlanChangedError, UnsafeError
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.plan import NodePlan, Plan
-from configdb_sync.sync.safety import UnsafeChange
 
 Intent = tuple[str | None, ...]
 

@@ -15,15 +15,14 @@ from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import ConflictError
 from configdb_sync.configdb.model import Etags, OverrideNote, ServerKind
-from configdb_sync.database import Database
 from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
-from configdb_sync.names import LevelPath, place_of
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import LevelPath, natural_key, place_of
+from configdb_sync.store.database import Database
+from configdb_sync.store.records import Record, forget_documents, names_seen, remembered
 from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.digests import from_json
+from configdb_sync.sync.node_records import from_json
 from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.records import Record, forget_documents, names_seen, remembered
 
 
 @dataclass(frozen=True)

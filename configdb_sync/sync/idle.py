@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from configdb_sync.configdb.merge import effective
-from configdb_sync.jsonvalues import Document
-from configdb_sync.sync.merge import ABSENT, equal
+from configdb_sync.jsonvalues import ABSENT, Document
+from configdb_sync.sync.merge import equal
 
 Level = tuple[Document, Document]
 

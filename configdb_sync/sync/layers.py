@@ -12,10 +12,10 @@ from enum import Enum
 
 from configdb_sync.configdb import merge
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path
 from configdb_sync.names import LevelPath, place_of
-from configdb_sync.sync.merge import ABSENT, Slot, equal
+from configdb_sync.sync.merge import equal
 
 
 class Mark(Enum):

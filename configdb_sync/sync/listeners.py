@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from configdb_sync.sync.report import NodeReport
+from configdb_sync.store.runs import Problem, RunNode
 
 
 class Progress(Protocol):
@@ -24,7 +24,7 @@ class RunLog(Protocol):
     def order(self, identities: Sequence[str]) -> list[str]:
         """Return the nodes in the order in which to work."""
 
-    def node_done(self, report: NodeReport) -> None:
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
         """Take note of what was done with a node."""
 
 
@@ -35,5 +35,5 @@ class NoLog:
         """Return the nodes as they are."""
         return list(identities)
 
-    def node_done(self, report: NodeReport) -> None:
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
         """Forget it."""

@@ -10,32 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from configdb_sync.jsonvalues import Document, Json, same
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, same
+from configdb_sync.store.records import HiddenKey
 
-
-class Absent(Enum):
-    """The type of ``ABSENT``: there is no value, which is not null."""
-
-    ABSENT = "absent"
-
-
-ABSENT: Final = Absent.ABSENT
-Slot: TypeAlias = Json
-"""A value or ``ABSENT``."""
 Path: TypeAlias = tuple[str, ...]
 """Where a leaf stands: the keys above it."""
-
-
-@dataclass(frozen=True)
-class HiddenKey:
-    """What is remembered of a key whose content in the file is not, or may not be, the node's own."""
-
-    values: Slot
-    ours: tuple[Slot, ...]
 
 
 def equal(one: Slot, other: Slot) -> bool:

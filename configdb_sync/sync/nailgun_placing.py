@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from configdb_sync.hiera.layouts import Layout
-from configdb_sync.jsonvalues import Document, Json, same
-from configdb_sync.sync.merge import ABSENT
+from configdb_sync.jsonvalues import ABSENT, Document, Json, same
 
 OWN_FACTS = frozenset({"uid", "fqdn"})
 """What is a node's own even in an environment of one node."""

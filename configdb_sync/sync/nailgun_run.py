@@ -18,15 +18,15 @@ from configdb_sync.hiera.data_sources import NodeMap
 from configdb_sync.hiera.documents import document_of
 from configdb_sync.hiera.layouts import Layout, facts_of
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.nailgun import FILE, NailgunNodes, as_file
+from configdb_sync.nodes.nailgun import FILE, NailgunNodes, document_file
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from configdb_sync.sync.carry_out import Executor, NodeTask
 from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Meant, Write, decide, key_digests, what_node_means
-from configdb_sync.sync.digests import FROM_NAILGUN, from_json
 from configdb_sync.sync.doubts import ambiguous
 from configdb_sync.sync.examine import Examiner
 from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.node_records import FROM_NAILGUN, from_json
 from configdb_sync.sync.plan_builder import PlanBuilder
 from configdb_sync.sync.report import NodeReport
 from configdb_sync.sync.stored import StoredNode
@@ -58,7 +58,7 @@ class NailgunExaminer(Examiner):
             levels = self.options.addresses.of_facts(facts.scope)
             had = _Had(StoredNode(self.client, self.catalog, self.options.environment, levels))
             own, shared = placed(whole.values, self._common, had.of(_NODE), had.of(_CLUSTER))
-            files = {path: as_file(path, part) for path, part in (("node.yaml", own), ("cluster.yaml", shared))}
+            files = {path: document_file(path, part) for path, part in (("node.yaml", own), ("cluster.yaml", shared))}
             read = replace(read, files=files)
         return super()._examine(read)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from configdb_sync.configdb.model import OverrideNote
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
 
 
 @dataclass(frozen=True)

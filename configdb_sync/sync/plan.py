@@ -11,13 +11,13 @@ from dataclasses import astuple, dataclass
 
 from configdb_sync.errors import ProductError
 from configdb_sync.jsonvalues import canonical
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
+from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.folders import Held, Move
 from configdb_sync.sync.idle import IdleOverride
 from configdb_sync.sync.orphans import Orphan
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from configdb_sync.errors import ProductError
 from configdb_sync.hiera.data_sources import NodeMap
 from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.folder_stored import FolderStored
 from configdb_sync.sync.folders import Held, Move
 from configdb_sync.sync.idle import IdleOverride
 from configdb_sync.sync.plan import DocumentChange, NodePlan
-from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stored import StoredNode
 
 

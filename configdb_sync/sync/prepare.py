@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from configdb_sync.hiera import Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
+from configdb_sync.store.records import Record
 from configdb_sync.sync.decide import Write, confirmed
-from configdb_sync.sync.records import Record
 from configdb_sync.sync.work import DocumentWork
 
 

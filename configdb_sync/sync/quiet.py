@@ -18,7 +18,7 @@ from configdb_sync import __version__
 from configdb_sync.configdb.model import Etags
 from configdb_sync.jsonvalues import EMPTY_DIGEST, canonical
 from configdb_sync.names import LevelPath
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 
 
 @dataclass(frozen=True)

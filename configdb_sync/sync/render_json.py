@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.folders import Move
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import Report, exit_of_plan
-from configdb_sync.sync.safety import UnsafeChange
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from configdb_sync.errors import ProductError
+from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render_text import summary
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, takeover_lines
+from configdb_sync.sync.wording import change_text, count, idle_lines, takeover_lines
 
 SHOWN_NODES = 50
 SHOWN_CHANGES = 20

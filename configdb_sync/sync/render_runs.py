@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from configdb_sync.sync.past_runs import PastNode, PastRun
-from configdb_sync.sync.wording import count, one_line
+from configdb_sync.names import one_line
+from configdb_sync.store.runs import PastRun, RunNode
+from configdb_sync.sync.wording import count
 
 
 def runs_lines(runs: Sequence[PastRun], environment: int | None) -> Iterator[str]:
@@ -25,7 +26,7 @@ def runs_lines(runs: Sequence[PastRun], environment: int | None) -> Iterator[str
         )
 
 
-def run_lines(run: PastRun, nodes: Sequence[PastNode], report: Mapping[str, Any] | None) -> Iterator[str]:
+def run_lines(run: PastRun, nodes: Sequence[RunNode], report: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the lines about one run: who and where, then its report, else the nodes that it was done with."""
     yield f"Run {run.identity}: {run.outcome}"
     yield (

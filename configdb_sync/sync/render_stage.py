@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
+from configdb_sync.names import one_line
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.stage import Verdict
-from configdb_sync.sync.wording import count, one_line, some
+from configdb_sync.sync.wording import count, some
 
 SHOWN_PROBLEMS = 10
 LONGEST = 300

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from configdb_sync.errors import ProductError
+from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.orphans import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, one_line, some, takeover_lines
+from configdb_sync.sync.wording import change_text, count, idle_lines, some, takeover_lines
 
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20

@@ -17,10 +17,11 @@ from configdb_sync.errors import (
     UnsafeError,
 )
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
+from configdb_sync.store.runs import DONE, FAILED, RunNode
 from configdb_sync.sync.folders import Move
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.quiet import Quiet
-from configdb_sync.sync.safety import UnsafeChange, unsafe_digest
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class NodeReport:
     quiet: Quiet | None = None
     bytes: int = 0
     moved: tuple[Move, ...] = ()
+
+    @property
+    def done(self) -> RunNode:
+        """What the journal keeps of it."""
+        outcome = FAILED if self.problems else DONE
+        return RunNode(self.plan.node, outcome, len(self.uploaded), len(self.written), len(self.problems))
 
     @property
     def unsafe_only(self) -> bool:
@@ -84,6 +91,18 @@ class Report:
         """Everything that went wrong, what stopped the run first."""
         stopped = () if self.stopped is None else (self.stopped,)
         return (*stopped, *(problem for node in self.nodes for problem in node.problems))
+
+    @property
+    def totals(self) -> dict[str, int | str]:
+        """What the journal counts of it."""
+        return {
+            "nodes": len(self.nodes),
+            "uploads": self.uploads,
+            "writes": self.writes,
+            "problems": len(self.problems),
+            "bytes": self.bytes,
+            "digest": self.plan_digest,
+        }
 
     @property
     def unsafe(self) -> tuple[UnsafeChange, ...]:

@@ -9,11 +9,14 @@ from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
-from configdb_sync.database import Database
 from configdb_sync.errors import NodeError, ProductError
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
+from configdb_sync.store.approvals import UnsafeChange
+from configdb_sync.store.database import Database
+from configdb_sync.store.records import Records, names_seen
+from configdb_sync.store.runs import Problem
 from configdb_sync.sync.carry_out import Executor
 from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.examine import Examiner
@@ -26,9 +29,7 @@ from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.pace import Pace
 from configdb_sync.sync.plan import NodePlan, Plan, in_order
 from configdb_sync.sync.quiet import encode
-from configdb_sync.sync.records import Records, names_seen
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.tally import Tally
 from configdb_sync.sync.turns import each
 
@@ -129,7 +130,8 @@ class Run:
             self._note(identity, None if outcome is None else outcome.plan, outcome)
             tally.done(identity, outcome)
             if outcome is not None:
-                self.log.node_done(outcome)
+                problems = [Problem(one.data_source, one.what) for one in outcome.problems]
+                self.log.node_done(outcome.done, problems)
         plans = [report.plan for report in tally.reports]
         if tally.stopped is None:
             for name, problem in self._unmatched(identities, plans):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
 from configdb_sync.sync.plan import EnvironmentChange
 from configdb_sync.sync.report import NodeReport, Report
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.sync.pace import Pace
 
 T = TypeVar("T")

@@ -22,17 +22,6 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"
 
 
-def one_line(text: str, limit: int | None = None) -> str:
-    """Return text that can't break out of its line: whatever isn't printable is escaped; cut at ``limit``."""
-    shown = "".join(character if character.isprintable() else _escaped(character) for character in text)
-    return shown if limit is None or len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _escaped(character: str) -> str:
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
 def key_text(path: Sequence[str]) -> str:
     """Return the name of a key: ``nova.debug``; steps that hold dots or odd characters are quoted."""
     return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)

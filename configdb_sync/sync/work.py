@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nodes.model import NodeFile
+from configdb_sync.nodes.node_files import NodeFile
+from configdb_sync.store.records import Record
 from configdb_sync.sync.decide import Decision
 from configdb_sync.sync.folders import Move
 from configdb_sync.sync.identity import Identity
 from configdb_sync.sync.plan import DocumentChange, NodePlan
-from configdb_sync.sync.records import Record
 from configdb_sync.sync.stored import StoredNode
 
 

@@ -12,8 +12,8 @@ from typing import Protocol
 from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.policies import METRICS_ROLE
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Environ
+from configdb_sync.web.refusals import RefusalError, refuse
 
 _REMEMBERED = 10_000
 
@@ -22,7 +22,7 @@ class Access(Protocol):
     """A way to tell who sends a request."""
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
-        """Return who calls. Raises ``TenantRefusal`` 401, 403."""
+        """Return who calls. Raises ``RefusalError`` 401, 403."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class MetricsAccess:
             try:
                 _check(environ, self.token)
                 return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
-            except TenantRefusal:
+            except RefusalError:
                 pass
         return self.others.caller(environ, place)
 
@@ -101,7 +101,7 @@ class LimitedAccess:
         self._good: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
-        """Return who calls. Raises ``TenantRefusal`` 429, too."""
+        """Return who calls. Raises ``RefusalError`` 429, too."""
         address, given = str(environ.get("REMOTE_ADDR") or ""), _given(environ)
         key = (address, hashlib.sha256((given or "").encode("latin-1", "replace")).digest())
         with self._lock:
@@ -110,7 +110,7 @@ class LimitedAccess:
             self._refusals.check(address)
         try:
             caller = self.others.caller(environ, place)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status == 401 and given is not None:
                 with self._lock:
                     self._good.pop(key, None)
@@ -141,6 +141,6 @@ def _check(environ: Environ, token: str) -> None:
         raise unauthorized("the token is not the one that is asked for here")
 
 
-def unauthorized(what: str) -> TenantRefusal:
+def unauthorized(what: str) -> RefusalError:
     """Return the 401 to raise."""
     return refuse(401, what, ("WWW-Authenticate", 'Bearer realm="tenants"'))

@@ -21,9 +21,10 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.configdb.model import Component
 from configdb_sync.names import RECORDS, component_name, records_component
-from configdb_sync.tenants import owning, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import owning
 
-HOLDINGS, RESOURCES, TENANTS = schema.holdings, schema.resources, schema.tenants
+HOLDINGS, RESOURCES, TENANTS = schema.HOLDINGS, schema.RESOURCES, schema.TENANTS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.web.refusals import RefusalError
 
 REQUEST_ID = "X-Openstack-Request-Id"
 Headers = tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ def json_answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
     return Answer(status, as_json(value), headers)
 
 
-def refused(refusal: TenantRefusal, request_id: str) -> Answer:
+def refused(refusal: RefusalError, request_id: str) -> Answer:
     """Return a refusal in the one shape."""
     phrase = HTTPStatus(refusal.status).phrase
     error = {"code": refusal.status, "title": phrase, "message": str(refusal), "request_id": request_id}

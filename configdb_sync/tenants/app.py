@@ -12,23 +12,20 @@ from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import Answer, refused
-from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.context import Context, Pages
 from configdb_sync.tenants.limiting import Buckets
-from configdb_sync.tenants.log_lines import CURRENT, Asked
-from configdb_sync.tenants.page import calls as page_calls
-from configdb_sync.tenants.page.routes import ROOT
 from configdb_sync.tenants.paths import Kind, Route, route
 from configdb_sync.tenants.policies import OPERATOR, rule_of
 from configdb_sync.tenants.policy import Policy
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.tenants.views import moment
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.service import CURRENT, Asked
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from configdb_sync.tenants.page.pages import Pages
 
 log = logging.getLogger(__name__)
 usage = logging.getLogger("configdb_sync.tenants.usage")
@@ -43,6 +40,17 @@ def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler
     return handle
 
 
+def _status(context: Context, request: Request) -> Answer:
+    if context.status_calls is None:
+        raise refuse(404, "there is nothing at this URL")
+    return context.status_calls(request)
+
+
+def _show_data_source(context: Context, request: Request) -> Answer:
+    """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
+    return (_status if "show=" in (request.query or "") else resource_calls.show_place)(context, request)
+
+
 _TENANT: dict[str, Handler] = {
     "GET": tenant_calls.show_tenant,
     "PUT": tenant_calls.put_tenant,
@@ -53,16 +61,16 @@ _ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
 
 _TABLE: dict[Kind, dict[str, Handler]] = {
     Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": page_calls.show_data_source, "PUT": document_calls.put_overrides},
+    Kind.PLACE: {"GET": _show_data_source, "PUT": document_calls.put_overrides},
     Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
     Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
     Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
     Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
     Kind.AUDIT: {"GET": resource_calls.show_audit},
-    Kind.ALL_ENVIRONMENTS: {"GET": page_calls.list_all_environments},
-    Kind.MATRIX: {"GET": page_calls.show_matrix},
-    Kind.RUNS: {"GET": page_calls.list_runs},
-    Kind.RUN: {"GET": page_calls.show_run},
+    Kind.ALL_ENVIRONMENTS: {"GET": _status},
+    Kind.MATRIX: {"GET": _status},
+    Kind.RUNS: {"GET": _status},
+    Kind.RUN: {"GET": _status},
 }
 
 _PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
@@ -81,7 +89,7 @@ _DOCUMENTS: dict[str, dict[str, Handler]] = {
 
 
 def methods_of(asked: Route) -> dict[str, Handler]:
-    """Return the handlers of a URL by method. Raises ``TenantRefusal`` 404."""
+    """Return the handlers of a URL by method. Raises ``RefusalError`` 404."""
     if asked.kind is Kind.DOCUMENT:
         found = _DOCUMENTS.get(asked.document)
         if found is None:
@@ -95,7 +103,7 @@ def methods_of(asked: Route) -> dict[str, Handler]:
 
 
 def public_methods_of(asked: Route) -> dict[str, Handler]:
-    """Return the handlers of the public endpoint by method. Raises ``TenantRefusal`` 404."""
+    """Return the handlers of the public endpoint by method. Raises ``RefusalError`` 404."""
     own = asked.kind in _PUBLIC and asked.place is not None
     if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
@@ -161,7 +169,7 @@ class Application:
     def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
         try:
             target = target_of(environ)
-            if self._pages is not None and target.segments[0] == ROOT:
+            if self._pages is not None and target.segments[0] == self._pages.root:
                 return self._pages.answer(environ, method, target, identity, asked=asked, admit=self._seen)
             found = route(target.segments)
             asked.append(found)
@@ -181,7 +189,7 @@ class Application:
                 caller = self._admitted(caller, found, method, target.query)
             request = Request(environ, method, found, target.query, caller, identity, self._clock)
             return handler(self.context, request)
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             if refusal.status >= 500:
                 log.warning("%s", refusal.what, exc_info=refusal.__cause__)
             return refused(refusal, identity)
@@ -196,7 +204,7 @@ class Application:
         return f"tenant {caller.tenant}" if caller.tenant is not None else f"project {caller.project}"
 
     def _admitted(self, caller: Caller, asked: Route, method: str = "GET", query: str | None = None) -> Caller:
-        """Return the caller as this endpoint takes it. Raises ``TenantRefusal`` 403, alike for all others'."""
+        """Return the caller as this endpoint takes it. Raises ``RefusalError`` 403, alike for all others'."""
         rule = rule_of(asked, method, query, public=self._public)
         own = False
         if asked.place is not None:
@@ -212,7 +220,7 @@ class Application:
         return caller if caller.admin is admin else replace(caller, admin=admin)
 
     def _seen(self, caller: Caller, shown: Route, query: str | None) -> Caller:
-        """Return the caller of a page: who may ask the API for what it shows. Raises ``TenantRefusal`` 403, 429."""
+        """Return the caller of a page: who may ask the API for what it shows. Raises ``RefusalError`` 403, 429."""
         if shown.place is not None:
             _name_tenant(shown.place.tenant)
         if self._buckets is not None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.rows import Work
 
 
 def note(work: Work, tenant: str, path: str, action: str, **details: Any) -> None:
     """Add an entry; ``path`` is that below the tenant, ``details`` what can be shown of the change."""
     work.connection.execute(
-        sa.insert(schema.audit).values(
+        sa.insert(schema.AUDIT).values(
             time=work.time,
             tenant=tenant,
             path=path,
@@ -30,7 +30,7 @@ def note(work: Work, tenant: str, path: str, action: str, **details: Any) -> Non
 def post(work: Work, kind: str, environment: int, body: Any = None) -> None:
     """Note work on an environment in ConfigDB that is to follow this transaction."""
     work.connection.execute(
-        sa.insert(schema.outbox).values(
+        sa.insert(schema.OUTBOX).values(
             kind=kind, environment=environment, body=json.dumps(body), noted=work.time, tries=0
         )
     )

@@ -11,17 +11,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from configdb_sync.clock import Clock
-from configdb_sync.tenants import listing, owning, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import listing, owning
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
 from configdb_sync.tenants.following import change_now
 from configdb_sync.tenants.guarded_driver import GuardedDriver
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
 from configdb_sync.tenants.status import cut
 from configdb_sync.tenants.turns import Turns
+from configdb_sync.web.refusals import RefusalError
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Chain:
         fresh, since = True, 0.0
         try:
             fresh, since = self._in_turn(place)
-        except TenantRefusal:
+        except RefusalError:
             pass  # it is gone; the GET itself says so
         except Exception:
             log.exception("the status of tenant %r %s couldn't be brought up to date", place.tenant, place.path)
@@ -145,7 +146,7 @@ class Chain:
         before = StatusContext(place, state.status, state.details)
         (after,), fresh = self._ask([before], kind)
         if (after.status, cut(after.details)) != (state.status, state.details):
-            table = schema.tenants if isinstance(state, Tenant) else schema.holdings
+            table = schema.TENANTS if isinstance(state, Tenant) else schema.HOLDINGS
             assert isinstance(state, (Tenant, Holding))
             values = {
                 "status": None if after.status is None else after.status.value,

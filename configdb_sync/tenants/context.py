@@ -8,10 +8,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.metrics import Meter, NoMeter
-from configdb_sync.tenants.page.chronicle import Chronicle
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import Place, Route
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.requests import Caller, Environ, Request
+from configdb_sync.web.requests import Target
 
 DAY = 24 * 3600 * 1_000_000
 
@@ -31,7 +33,7 @@ class Follower(Protocol):
     """ConfigDB as it follows the registry."""
 
     def check_movable(self) -> None:
-        """Raise ``TenantRefusal`` if ConfigDB can't move definitions, or it isn't known whether it can."""
+        """Raise ``RefusalError`` if ConfigDB can't move definitions, or it isn't known whether it can."""
 
     def wake(self) -> None:
         """Take note that there is something to do."""
@@ -71,15 +73,33 @@ class NoPull:
         return True
 
 
+StatusCalls = Callable[[Request], Answer]
+"""Answers the API's reading calls on environments, nodes, runs and documents."""
+Admit = Callable[[Caller, Route, "str | None"], Caller]
+"""Returns the caller if it may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
+
+
+class Pages(Protocol):
+    """Pages for people at an endpoint."""
+
+    @property
+    def root(self) -> str:
+        """The first segment of their paths."""
+
+    def answer(
+        self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
+    ) -> Answer:
+        """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
+
+
 @dataclass(frozen=True)
 class Context:
-    """All that is shared by an application's requests. ``chronicle``: what runs and nodes are told from, None where
-    that isn't told."""
+    """All that an application's requests share. ``status_calls``: None if the endpoint has no status."""
 
     registry: Registry
     limits: Limits = field(default_factory=Limits)
     follower: Follower = field(default_factory=NoFollower)
     pull: Pull = field(default_factory=NoPull)
     client: Callable[[], ConfigDBClient] | None = None
-    chronicle: Chronicle | None = None
+    status_calls: StatusCalls | None = None
     meter: Meter = field(default_factory=NoMeter)

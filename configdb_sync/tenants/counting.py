@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.rows import Holding, Tenant, Work
 from configdb_sync.tenants.status import Counts
 
@@ -14,7 +14,7 @@ def count(work: Work, whole: Tenant | Holding, change: Counts, *, shown: bool = 
 
     ``shown``: something changes that a move action holds. The row must be as it is stored.
     """
-    table = schema.tenants if isinstance(whole, Tenant) else schema.holdings
+    table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
     counts = whole.counts + change
     values: dict[str, object] = {
         "size": counts.size,

@@ -20,10 +20,10 @@ from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.etags import of_parts
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.pages import unchanged
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.requests import Request, read_json
 from configdb_sync.tenants.rows import Resource
 from configdb_sync.tenants.tenant_calls import change_of
+from configdb_sync.web.refusals import RefusalError, refuse
 
 
 def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
@@ -67,7 +67,7 @@ def show_effective(context: Context, request: Request, live: Live, levels: Level
 def put_overrides(context: Context, request: Request) -> Answer:
     """PUT .../resources/<data source>?level=: the overrides at a level become the body's object; 204.
 
-    ``If-Match`` takes the ETag of the GET at that level. Raises ``TenantRefusal``.
+    ``If-Match`` takes the ETag of the GET at that level. Raises ``RefusalError``.
     """
     levels = levels_of(request.parameters("level"))
     if levels is None:
@@ -90,7 +90,7 @@ def put_overrides(context: Context, request: Request) -> Answer:
             conditions.check(of_parts(resource.etag(request.place.tenant), *levels, document_digest(effective)))
             _, tag = client.tagged(resource.environment, levels, number, "overrides")
         client.put_overrides(resource.environment, levels, number, body, if_match=tag)
-    except TenantRefusal:
+    except RefusalError:
         raise
     except ProductError as error:
         raise _refused(error) from error
@@ -114,7 +114,7 @@ def _definition(resource: Resource) -> int:
     return resource.definition
 
 
-def _refused(error: ProductError) -> TenantRefusal:
+def _refused(error: ProductError) -> RefusalError:
     """Return what to answer where ConfigDB refused; its own words may name other things than the tenant's."""
     if isinstance(error, MissingError):
         return refuse(404, "ConfigDB has no such level or data source")

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.tenants import metrics, names, schema, schemas
+from configdb_sync.store import schema
+from configdb_sync.tenants import metrics, names, schemas
 from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.move_action import NAMESPACE
@@ -153,7 +154,7 @@ def show_health(context: Context, request: Request) -> Answer:
 def show_metrics(context: Context, request: Request) -> Answer:
     """GET /metrics: all workers' numbers, for Prometheus. On the admin endpoint alone: they name tenants."""
     request.parameters()
-    waiting = sa.select(sa.func.count()).select_from(schema.outbox)
+    waiting = sa.select(sa.func.count()).select_from(schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
     told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
     return Answer(200, context.meter.text(told), kind=metrics.KIND)

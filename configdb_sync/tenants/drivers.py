@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.database import Database
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.past_runs import Alive, PastRuns
-from configdb_sync.sync.states import SourceState, source_states
+from configdb_sync.store.database import Database
+from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.states import SourceState, source_states
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Status

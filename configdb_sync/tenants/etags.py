@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from configdb_sync.entity_tags import Tags
+from configdb_sync.web.requests import Tags
 
 _LENGTH = 40
 

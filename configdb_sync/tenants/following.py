@@ -12,9 +12,9 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import BusyError, ProductError
 from configdb_sync.tenants.outbox import Outbox
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
+from configdb_sync.web.refusals import refuse
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class Following:
         self._woken.set()
 
     def check_movable(self) -> None:
-        """Raise ``TenantRefusal``: 501 if this ConfigDB can't move definitions, 503 if it can't be asked whether."""
+        """Raise ``RefusalError``: 501 if this ConfigDB can't move definitions, 503 if it can't be asked whether."""
         check_movable(self._client)
 
     def _run(self) -> None:
@@ -142,7 +142,7 @@ class Following:
 
 
 def check_movable(client: Callable[[], ConfigDBClient]) -> None:
-    """Raise ``TenantRefusal`` 501, 503 unless ConfigDB says now that it can move definitions."""
+    """Raise ``RefusalError`` 501, 503 unless ConfigDB says now that it can move definitions."""
     try:
         # Asked each time: what a process remembers of earlier calls decides nothing.
         kind = client().server_now()

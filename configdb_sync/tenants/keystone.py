@@ -19,8 +19,8 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.access import guard
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Caller, Environ
+from configdb_sync.web.refusals import refuse
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -74,7 +74,7 @@ class KeystoneAccess:
         self._protocol = _protocol(options)
 
     def caller(self, environ: Environ, place: Place | None) -> Caller:
-        """Return who calls. Raises ``TenantRefusal`` 401, 503."""
+        """Return who calls. Raises ``RefusalError`` 401, 503."""
         del place
         token = environ.get("HTTP_X_AUTH_TOKEN")
         if not token or len(token) > _LONGEST:

@@ -10,13 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.entity_tags import Tags
-from configdb_sync.tenants import auditing, etags, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import auditing, etags
 from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import Tenant, Work, locked, tenant_of, there
+from configdb_sync.web.refusals import refuse, shown
+from configdb_sync.web.requests import Tags
 
-TENANTS = schema.tenants
+TENANTS = schema.TENANTS
 PURGE = "purge"
 
 
@@ -28,7 +29,7 @@ class Conditions:
     none_match: Tags | None = None
 
     def check(self, *current: str) -> None:
-        """Raise ``TenantRefusal`` 412 unless a change of what has these tags (none: it isn't there) may be made."""
+        """Raise ``RefusalError`` 412 unless a change of what has these tags (none: it isn't there) may be made."""
         if not (etags.matches(self.match, *current) and etags.none_matches(self.none_match, *current)):
             raise refuse(412, "it has changed, or is there, since the ETag in the condition")
 
@@ -46,7 +47,7 @@ def put(
 ) -> tuple[Tenant, bool]:
     """Make a tenant, or change its metadata; return it and whether it was made (T4).
 
-    ``body`` None: the request had none. Raises ``TenantRefusal``: 400 for another status than the stored one, 409 for
+    ``body`` None: the request had none. Raises ``RefusalError``: 400 for another status than the stored one, 409 for
     what can't be changed, 412.
     """
     made = _insert(work, tenant, body, conditions, updatable=updatable)
@@ -123,12 +124,12 @@ def mark(
 ) -> None:
     """Mark a tenant for deletion; it can be recovered for ``retention`` microseconds (T5).
 
-    Raises ``TenantRefusal`` 404, 410, 412.
+    Raises ``RefusalError`` 404, 410, 412.
     """
     found = there(locked(work.connection, [tenant]).get(tenant), tenant)
     conditions.check(found.etag)
     # A clock that is behind must not shorten the time to recover: what was noted before tells that it is later.
-    newest = work.connection.execute(sa.select(sa.func.max(schema.audit.c.time))).scalar() or 0
+    newest = work.connection.execute(sa.select(sa.func.max(schema.AUDIT.c.time))).scalar() or 0
     until = max(work.time, newest) + retention
     work.connection.execute(
         sa.update(TENANTS).where(TENANTS.c.number == found.number).values(deleted=work.time, purge_after=until)
@@ -137,7 +138,7 @@ def mark(
 
 
 def recover(work: Work, tenant: str) -> None:
-    """Take the mark away; everything is as before (T6). Raises ``TenantRefusal`` 404, 409."""
+    """Take the mark away; everything is as before (T6). Raises ``RefusalError`` 404, 409."""
     found = locked(work.connection, [tenant]).get(tenant)
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")
@@ -164,11 +165,11 @@ def purge(work: Work, tenant: str) -> bool:
     found = locked(work.connection, [tenant]).get(tenant)
     if found is None or found.purge_after is None or found.purge_after > work.time:
         return False
-    held = sa.select(schema.holdings.c.number).where(schema.holdings.c.tenant == found.number)
+    held = sa.select(schema.HOLDINGS.c.number).where(schema.HOLDINGS.c.tenant == found.number)
     rows = work.connection.execute(
-        sa.select(schema.resources.c.environment, schema.resources.c.name, schema.resources.c.definition)
-        .where(schema.resources.c.holding.in_(held))
-        .order_by(schema.resources.c.environment, schema.resources.c.definition)
+        sa.select(schema.RESOURCES.c.environment, schema.RESOURCES.c.name, schema.RESOURCES.c.definition)
+        .where(schema.RESOURCES.c.holding.in_(held))
+        .order_by(schema.RESOURCES.c.environment, schema.RESOURCES.c.definition)
     )
     gone: dict[int, list[list[Any]]] = defaultdict(list)
     for environment, name, definition in rows:
@@ -176,8 +177,8 @@ def purge(work: Work, tenant: str) -> bool:
             gone[environment].append([definition, name])
     for environment, definitions in gone.items():
         auditing.post(work, PURGE, environment, {"tenant": tenant, "definitions": definitions})
-    homes = schema.former_homes
-    lost = sa.select(schema.resources.c.number).where(schema.resources.c.holding.in_(held))
+    homes = schema.FORMER_HOMES
+    lost = sa.select(schema.RESOURCES.c.number).where(schema.RESOURCES.c.holding.in_(held))
     gone_homes = sa.or_(homes.c.tenant == found.number, homes.c.resource.in_(lost))
     work.connection.execute(sa.delete(homes).where(gone_homes))
     work.connection.execute(sa.delete(TENANTS).where(TENANTS.c.number == found.number))

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from configdb_sync.clock import Clock
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
+from configdb_sync.web.refusals import RefusalError, refuse
 
 _MOST = 10_000
 
@@ -28,7 +28,7 @@ class Buckets:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def take(self, name: str) -> None:
-        """Take one from a bucket. Raises ``TenantRefusal`` 429 with Retry-After where it is empty."""
+        """Take one from a bucket. Raises ``RefusalError`` 429 with Retry-After where it is empty."""
         with self._lock:
             now, level = self._level(name)
             if level >= 1.0:
@@ -37,7 +37,7 @@ class Buckets:
         raise self._refusal(level)
 
     def check(self, name: str) -> None:
-        """Raise ``TenantRefusal`` 429 if a bucket is empty; take nothing."""
+        """Raise ``RefusalError`` 429 if a bucket is empty; take nothing."""
         with self._lock:
             _, level = self._level(name)
         if level < 1.0:
@@ -56,7 +56,7 @@ class Buckets:
             self._levels.popitem(last=False)
         return now, level
 
-    def _refusal(self, level: float) -> TenantRefusal:
+    def _refusal(self, level: float) -> RefusalError:
         wait = math.ceil((1.0 - level) / self.rate)
         return refuse(429, "too many requests; send fewer, or later", ("Retry-After", str(max(1, wait))))
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select
 
-from configdb_sync.database import Database, Lookup
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database, Lookup
 from configdb_sync.tenants.rows import (
     Holding,
     Resource,
@@ -22,7 +22,7 @@ from configdb_sync.tenants.rows import (
 )
 
 T = TypeVar("T")
-TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.tenants, schema.holdings, schema.resources, schema.audit
+TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES, schema.AUDIT
 _WIDTH = len(TENANTS.c)
 _METADATA = TENANTS.c.keys().index("metadata")
 

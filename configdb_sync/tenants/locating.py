@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import (
     Holding,
     Resource,
@@ -20,8 +19,9 @@ from configdb_sync.tenants.rows import (
     locked_numbers,
     tenant_of,
 )
+from configdb_sync.web.refusals import refuse, shown
 
-HOLDINGS, TENANTS = schema.holdings, schema.tenants
+HOLDINGS, TENANTS = schema.HOLDINGS, schema.TENANTS
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Moved:
 
 
 def locate(connection: Connection, tenant: Tenant, place: Place) -> Live | Moved:
-    """Return what is at a path below a tenant. Raises ``TenantRefusal`` 404 for nothing."""
+    """Return what is at a path below a tenant. Raises ``RefusalError`` 404 for nothing."""
     assert place.environment is not None
     found = (
         _environment(connection, tenant, place.environment)
@@ -56,7 +56,7 @@ def _environment(connection: Connection, tenant: Tenant, environment: int) -> Li
     holding = find_holding(connection, tenant.number, environment)
     if holding is not None and holding.live:
         return Live(holding)
-    former = schema.former_holders
+    former = schema.FORMER_HOLDERS
     row = connection.execute(
         sa.select(HOLDINGS)
         .join(former, former.c.holding == HOLDINGS.c.number)
@@ -90,7 +90,7 @@ def was_at(connection: Connection, tenant: int, resource: Resource) -> bool:
 
     By itself, or as part of an environment that was moved: then it was in there before that move (``cut``).
     """
-    homes, holders = schema.former_homes, schema.former_holders
+    homes, holders = schema.FORMER_HOMES, schema.FORMER_HOLDERS
     alone = sa.select(homes.c.tenant).where(homes.c.tenant == tenant, homes.c.resource == resource.number)
     within = sa.select(holders.c.tenant).where(
         holders.c.tenant == tenant, holders.c.holding == resource.holding, holders.c.cut > resource.entered

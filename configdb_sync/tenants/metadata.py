@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from configdb_sync.tenants.refusals import refuse, shown
+from configdb_sync.web.refusals import refuse, shown
 
 LONGEST_KEY = 255
 LONGEST_VALUE = 1024
@@ -28,7 +28,7 @@ class TenantBody:
 
 
 def read_body(body: Any, tenant: str) -> TenantBody:
-    """Return what the JSON body of a PUT says. Raises ``TenantRefusal`` 400 that names the field."""
+    """Return what the JSON body of a PUT says. Raises ``RefusalError`` 400 that names the field."""
     fields = body.get("tenant", body) if isinstance(body, dict) else body
     if not isinstance(fields, dict) or (fields is not body and len(body) != 1):
         raise refuse(400, "the body must be an object: a tenant's representation")

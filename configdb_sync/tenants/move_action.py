@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from configdb_sync.tenants import etags
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Counts, Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 NAMESPACE = "http://service.openstack.com/actions"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")

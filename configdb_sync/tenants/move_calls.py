@@ -7,15 +7,15 @@ from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.etags import of_body
 from configdb_sync.tenants.pages import unchanged
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Request, refuse_body, wants_xml
 from configdb_sync.tenants.tenant_calls import change_of
+from configdb_sync.web.refusals import refuse
 
 _STORED = ("Cache-Control", "no-store, no-transform")
 
 
 def destination(request: Request) -> str:
-    """Return the query's ``dest``. Raises ``TenantRefusal`` 400 (T9)."""
+    """Return the query's ``dest``. Raises ``RefusalError`` 400 (T9)."""
     found = request.parameters("dest").get("dest")
     if not found:
         raise refuse(400, "the query must name the destination: ?dest=<tenantId>")

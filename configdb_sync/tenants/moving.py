@@ -7,19 +7,20 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.tenants import auditing, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import auditing
 from configdb_sync.tenants.counting import count
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse, shown
 from configdb_sync.tenants.rows import Holding, Resource, Tenant, Work, find_holding, holdings_of, locked, there
 from configdb_sync.tenants.status import Counts, counted
+from configdb_sync.web.refusals import refuse, shown
 
 ALIGN = "align"
-RESOURCES, HOLDINGS = schema.resources, schema.holdings
+RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 
 
 def refuse_build(counts: Counts, place: Place) -> None:
-    """Raise ``TenantRefusal`` 409 if anything is being built: then nothing is moved."""
+    """Raise ``RefusalError`` 409 if anything is being built: then nothing is moved."""
     if counts.build:
         what = shown(place.path) if place.path else f"tenant {shown(place.tenant)}"
         raise refuse(409, f"a run is at work on {what} (status BUILD): it can't be moved until that is over")
@@ -77,7 +78,7 @@ def _give(work: Work, tenant: Tenant, holding: Holding, destination: Tenant) -> 
     """Hand a holding over as it is, where the destination has none in the environment."""
     version = holding.version + 1
     _forget_pointers(work, holding.environment, tenant.number, destination.number)
-    holders = schema.former_holders
+    holders = schema.FORMER_HOLDERS
     back = sa.and_(holders.c.tenant == destination.number, holders.c.holding == holding.number)
     work.connection.execute(sa.delete(holders).where(back))
     _hold(work, tenant.number, holding.number, cut=version, moved=work.time)
@@ -90,7 +91,7 @@ def _give(work: Work, tenant: Tenant, holding: Holding, destination: Tenant) -> 
 
 def _merge(work: Work, tenant: Tenant, holding: Holding, target: Holding) -> None:
     """Put all of a holding into the one that the destination has in the same environment."""
-    holders = schema.former_holders
+    holders = schema.FORMER_HOLDERS
     _forget_pointers(work, holding.environment, tenant.number, target.tenant)
     _remember(work, tenant.number, holding.number, sa.true())
     work.connection.execute(
@@ -112,7 +113,7 @@ def _merge(work: Work, tenant: Tenant, holding: Holding, target: Holding) -> Non
 
 def _remember(work: Work, tenant: int, holding: int, which: sa.ColumnElement[bool]) -> None:
     """Note that data sources of a holding were this tenant's, and those' who had the holding before it."""
-    homes, holders = schema.former_homes, schema.former_holders
+    homes, holders = schema.FORMER_HOMES, schema.FORMER_HOLDERS
     own = sa.select(sa.literal(tenant, sa.BigInteger), RESOURCES.c.number).where(RESOURCES.c.holding == holding, which)
     earlier = (
         sa.select(holders.c.tenant, RESOURCES.c.number)
@@ -126,13 +127,13 @@ def _remember(work: Work, tenant: int, holding: int, which: sa.ColumnElement[boo
 
 def _forget_pointers(work: Work, environment: int, *tenants: int) -> None:
     """Let nothing lead from these tenants' paths of an environment any more: they have it, or move it anew."""
-    holders = schema.former_holders
+    holders = schema.FORMER_HOLDERS
     here = holders.c.holding.in_(sa.select(HOLDINGS.c.number).where(HOLDINGS.c.environment == environment))
     work.connection.execute(sa.update(holders).where(holders.c.tenant.in_(tenants), here).values(moved=0))
 
 
 def _hold(work: Work, tenant: int, holding: int, *, cut: int, moved: int) -> None:
-    holders = schema.former_holders
+    holders = schema.FORMER_HOLDERS
     statement = work.database.insert(holders).values(tenant=tenant, holding=holding, cut=cut, moved=moved)
     work.connection.execute(
         statement.on_conflict_do_update(
@@ -160,7 +161,7 @@ holding_for = _holding
 
 
 def both(connection: Connection, place: Place, destination: str) -> tuple[Tenant, Tenant | None]:
-    """Return the two tenants of a move, locked. Raises ``TenantRefusal`` 404, 410 for the source."""
+    """Return the two tenants of a move, locked. Raises ``RefusalError`` 404, 410 for the source."""
     found = locked(connection, [place.tenant, destination])
     return there(found.get(place.tenant), place.tenant), found.get(destination)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.tenants.refusals import refuse, shown
+from configdb_sync.web.refusals import refuse, shown
 
 LONGEST_ID = 255
 """Characters (code points) of a tenant ID."""
@@ -25,7 +25,7 @@ ID_RULES = (
 
 
 def tenant_id(text: str) -> str:
-    """Return the text if it can be a tenant ID. Raises ``TenantRefusal`` 400."""
+    """Return the text if it can be a tenant ID. Raises ``RefusalError`` 400."""
     fault = _fault(text, LONGEST_ID)
     if fault is None and "/" in text:
         fault = "holds a slash"
@@ -35,7 +35,7 @@ def tenant_id(text: str) -> str:
 
 
 def data_source(text: str) -> str:
-    """Return the text if it can be a data source's name under a tenant. Raises ``TenantRefusal`` 400.
+    """Return the text if it can be a data source's name under a tenant. Raises ``RefusalError`` 400.
 
     Refused is what would stand for a move action in a path, and what a path can't hold.
     """

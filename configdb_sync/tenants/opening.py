@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from configdb_sync.database import Database, Schema, opened
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
-
-SCHEMA = Schema(folder=Path(__file__).parent / "migrations", head="v0001", table="tenants_schema")
+from configdb_sync.store.database import Database
+from configdb_sync.store.opening import open_store
+from configdb_sync.web.refusals import RefusalError, refuse
 
 
 def open_registry(url: str, *, connections: int = 8) -> Database:
     """Return the database at a URL, the registry's tables up to date; ``StateError`` if it can't be used."""
-    return opened(url, SCHEMA, what="the product's own database", connections=connections, unavailable=_unavailable)
+    return open_store(url, connections=connections, unavailable=_unavailable)
 
 
-def _unavailable() -> TenantRefusal:
+def _unavailable() -> RefusalError:
     # The driver's own text may hold the database's address and parameters: not for a client.
     return refuse(503, "the registry's database can't be used now", ("Retry-After", "5"))

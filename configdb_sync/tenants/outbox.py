@@ -17,12 +17,12 @@ from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.errors import BusyError, ProductError
-from configdb_sync.sync.tables import now_of
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
+from configdb_sync.store.schema import now_of
 from configdb_sync.tenants.align import align, purge, wanted
 from configdb_sync.tenants.registry import Registry
 
-OUTBOX, LEASES = schema.outbox, schema.leases
+OUTBOX, LEASES = schema.OUTBOX, schema.TENANT_LEASES
 LASTS = 300
 """Seconds after which the turn of one that is known no more is over; one dead on this machine isn't waited for."""
 _NAME = "outbox"
@@ -128,7 +128,7 @@ class Outbox:
 
     def environments(self) -> list[int]:
         """Return all environments that the registry knows."""
-        statement = sa.select(schema.holdings.c.environment).distinct().order_by(schema.holdings.c.environment)
+        statement = sa.select(schema.HOLDINGS.c.environment).distinct().order_by(schema.HOLDINGS.c.environment)
         return self.registry.read(lambda connection: list(connection.scalars(statement)))
 
     def _take(self) -> None:

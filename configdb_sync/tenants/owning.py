@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.tenants import auditing, lifecycle, names, schema
+from configdb_sync.store import schema
+from configdb_sync.tenants import auditing, lifecycle, names
 from configdb_sync.tenants.counting import count
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.moving import ALIGN, holding_for
@@ -24,7 +25,7 @@ from configdb_sync.tenants.rows import (
 )
 from configdb_sync.tenants.status import Counts, Status, counted, cut
 
-TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 Told = tuple[Status | None, str | None]
 
 
@@ -57,7 +58,7 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
 def own(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """Give a tenant the data sources that nobody owns yet, with their definition ids; return those given.
 
-    The ids of those that are owned already, by whomever, are brought up to date. Raises ``TenantRefusal`` 400 for a
+    The ids of those that are owned already, by whomever, are brought up to date. Raises ``RefusalError`` 400 for a
     name that can't be one.
     """
     for name in sources:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from configdb_sync.tenants import etags
 from configdb_sync.tenants.answers import Answer, Headers
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Request
+from configdb_sync.web.refusals import refuse
 
 
 def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
-    """Return how many items a page is to have. Raises ``TenantRefusal`` 400."""
+    """Return how many items a page is to have. Raises ``RefusalError`` 400."""
     text = parameters.get("limit")
     if text is None:
         return context.limits.page
@@ -22,7 +22,7 @@ def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
 
 
 def number_of(parameters: Mapping[str, str]) -> int | None:
-    """Return the marker of a list that is ordered by numbers. Raises ``TenantRefusal`` 400."""
+    """Return the marker of a list that is ordered by numbers. Raises ``RefusalError`` 400."""
     text = parameters.get("marker")
     if text is None:
         return None
@@ -32,7 +32,7 @@ def number_of(parameters: Mapping[str, str]) -> int | None:
 
 
 def place_of(parameters: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return the marker ``<environment>/<data source>``. Raises ``TenantRefusal`` 400."""
+    """Return the marker ``<environment>/<data source>``. Raises ``RefusalError`` 400."""
     text = parameters.get("marker")
     if text is None:
         return None
@@ -49,7 +49,7 @@ def fields_of(parameters: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
-    """Return 304 where If-None-Match says so. Raises ``TenantRefusal`` 412 where If-Match does, 400."""
+    """Return 304 where If-None-Match says so. Raises ``RefusalError`` 412 where If-Match does, 400."""
     if not request.conditional:
         return None
     conditions = request.conditions()

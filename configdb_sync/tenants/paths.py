@@ -7,8 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 from configdb_sync.tenants import names
-from configdb_sync.tenants.refusals import refuse
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import encoded
 
 VERSION = "v1.0"
 
@@ -71,8 +71,7 @@ class Place:
 class Route:
     """What a URL asks for; ``place`` is None where it is no tenant's, ``document`` names a served document.
 
-    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run; ``page``: what a page
-    shows, a kind of the API or ``None`` for signing in and out (``document``).
+    ``environment``: of which an operator asks, whoever owns it; ``run``: the identity of a run.
     """
 
     kind: Kind
@@ -80,7 +79,6 @@ class Route:
     document: str = ""
     environment: int | None = None
     run: str = ""
-    page: Kind | None = None
 
     @property
     def number(self) -> int:
@@ -97,7 +95,7 @@ DOCUMENTS = ("healthz", "metrics", "openapi.json", "application.wadl", "audit")
 def route(segments: tuple[str, ...]) -> Route:
     """Return what decoded path segments name.
 
-    Raises ``TenantRefusal``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
+    Raises ``RefusalError``: 400 for an impossible tenant ID or data source name, 404 for what there isn't.
     """
     match segments:
         case ("v1.0",):

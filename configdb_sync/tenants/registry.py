@@ -8,15 +8,15 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from configdb_sync import failpoints
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 from configdb_sync.tenants import lifecycle, listing, locating, moving, owning
 from configdb_sync.tenants.lifecycle import NO_CONDITIONS, Conditions
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.move_action import Item, MoveAction, Party, Summary
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.rows import Change, Holding, Resource, Tenant, Work, find_tenant, there
+from configdb_sync.web.refusals import refuse
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Registry:
         return self.database.write(lambda connection: work(Work(self.database, connection, change)), meeting=True)
 
     def tenant(self, tenant: str) -> Tenant:
-        """Return a tenant. Raises ``TenantRefusal`` 404, 410."""
+        """Return a tenant. Raises ``RefusalError`` 404, 410."""
         return there(self.read(lambda connection: find_tenant(connection, tenant)), tenant)
 
     def tenant_rows(self, tenant: str, limit: int) -> listing.Values:
@@ -81,7 +81,7 @@ class Registry:
         return purged
 
     def locate(self, place: Place) -> tuple[Tenant, Live | Moved]:
-        """Return what is at an environment's or data source's path. Raises ``TenantRefusal`` 404, 410."""
+        """Return what is at an environment's or data source's path. Raises ``RefusalError`` 404, 410."""
 
         def work(connection: Connection) -> tuple[Tenant, Live | Moved]:
             tenant = there(find_tenant(connection, place.tenant), place.tenant)
@@ -90,7 +90,7 @@ class Registry:
         return self.read(work)
 
     def move_action(self, place: Place, destination: str) -> MoveAction:
-        """Return what a move would touch. Raises ``TenantRefusal`` 301 (moved on), 400, 404, 410."""
+        """Return what a move would touch. Raises ``RefusalError`` 301 (moved on), 400, 404, 410."""
 
         def work(connection: Connection) -> MoveAction:
             found = find_tenant(connection, place.tenant)
@@ -104,7 +104,7 @@ class Registry:
     def move(self, change: Change, place: Place, destination: str, conditions: Conditions = NO_CONDITIONS) -> Place:
         """Move what is at a place to another tenant and return its new place (T7, T8, T11).
 
-        Raises ``TenantRefusal``: 301 if it moved on already, 400, 404, 409, 410, 412; nothing is moved then.
+        Raises ``RefusalError``: 301 if it moved on already, 400, 404, 409, 410, 412; nothing is moved then.
         """
         _refuse_same(place, destination)
 
@@ -171,7 +171,7 @@ class Registry:
 def _live(
     connection: Connection, tenant: Tenant, place: Place, destination: str
 ) -> tuple[Holding | None, Resource | None]:
-    """Return what is to be moved; both None for all of a tenant. Raises ``TenantRefusal`` 301, 404, 410."""
+    """Return what is to be moved; both None for all of a tenant. Raises ``RefusalError`` 301, 404, 410."""
     if place.environment is None:
         return None, None
     found = locating.locate(connection, tenant, place)

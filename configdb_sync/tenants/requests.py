@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from configdb_sync.clock import Clock
-from configdb_sync.entity_tags import Tags, read_tags
 from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
-from configdb_sync.tenants.targets import KEYS, Target, parameters, read_target
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import KEYS, Tags, Target, parameters, read_tags, read_target
 
 Environ = Mapping[str, Any]
 
@@ -60,7 +59,7 @@ class Request:
         return self.route.kind
 
     def parameters(self, *known: str) -> dict[str, str]:
-        """Return the query's parameters. Raises ``TenantRefusal`` 400 for others, and for one given twice."""
+        """Return the query's parameters. Raises ``RefusalError`` 400 for others, and for one given twice."""
         return parameters(self.query, frozenset(known))
 
     @property
@@ -69,14 +68,14 @@ class Request:
         return "HTTP_IF_MATCH" in self.environ or "HTTP_IF_NONE_MATCH" in self.environ
 
     def conditions(self) -> Conditions:
-        """Return If-Match and If-None-Match. Raises ``TenantRefusal`` 400 for malformed ones."""
+        """Return If-Match and If-None-Match. Raises ``RefusalError`` 400 for malformed ones."""
         return Conditions(
             _tags(self.environ, "If-Match", "HTTP_IF_MATCH"), _tags(self.environ, "If-None-Match", "HTTP_IF_NONE_MATCH")
         )
 
 
 def target_of(environ: Environ) -> Target:
-    """Return the request's target. Raises ``TenantRefusal``: 500 if the server doesn't give it raw, 400."""
+    """Return the request's target. Raises ``RefusalError``: 500 if the server doesn't give it raw, 400."""
     for key in KEYS:
         if key in environ:
             return read_target(environ[key])
@@ -100,7 +99,7 @@ def _tags(environ: Environ, name: str, key: str) -> Tags | None:
 
 
 def read_body(environ: Environ, limit: int) -> bytes:
-    """Return the body's bytes, empty if there is none. Raises ``TenantRefusal`` 400, 411, 413."""
+    """Return the body's bytes, empty if there is none. Raises ``RefusalError`` 400, 411, 413."""
     told = environ.get("CONTENT_LENGTH") or ""
     chunked = "HTTP_TRANSFER_ENCODING" in environ
     if chunked and not environ.get("wsgi.input_terminated"):
@@ -134,12 +133,12 @@ def drain(environ: Environ, limit: int) -> None:
     and the client might never see the answer."""
     told = environ.get("CONTENT_LENGTH") or ""
     if told.isascii() and told.isdigit() and 0 < int(told) <= limit:
-        with contextlib.suppress(TenantRefusal):
+        with contextlib.suppress(RefusalError):
             _read(environ, int(told))
 
 
 def read_json(environ: Environ, limit: int) -> Any:
-    """Return the body's JSON value, ``...`` if there is no body. Raises ``TenantRefusal`` 400, 411, 413, 415."""
+    """Return the body's JSON value, ``...`` if there is no body. Raises ``RefusalError`` 400, 411, 413, 415."""
     content = read_body(environ, limit)
     if not content:
         return ...
@@ -166,7 +165,7 @@ def _constant(text: str) -> Any:
 
 
 def refuse_body(environ: Environ) -> None:
-    """Raise ``TenantRefusal`` 400 if the request has a body; a Content-Type with an empty one is fine."""
+    """Raise ``RefusalError`` 400 if the request has a body; a Content-Type with an empty one is fine."""
     if read_body(environ, 1024 * 1024):
         raise refuse(400, "this request has no body")
 

@@ -9,13 +9,13 @@ from configdb_sync.tenants.document_calls import levels_of, show_effective
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.pages import fields_of, limit_of, number_of, place_of, unchanged
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.requests import Request
 from configdb_sync.tenants.rows import Tenant
+from configdb_sync.web.refusals import refuse
 
 
 def located(context: Context, request: Request, place: Place) -> Live:
-    """Return what is live at a place. Raises ``TenantRefusal`` 301 where it has moved on (public: 404), 404, 410."""
+    """Return what is live at a place. Raises ``RefusalError`` 301 where it has moved on (public: 404), 404, 410."""
     request.conditions()  # a malformed one is told even where there is a redirect
     _, found = context.registry.locate(place)
     if isinstance(found, Moved):

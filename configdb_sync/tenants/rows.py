@@ -10,12 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.database import Database
-from configdb_sync.tenants import etags, schema
-from configdb_sync.tenants.refusals import refuse, shown
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database
+from configdb_sync.tenants import etags
 from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.web.refusals import refuse, shown
 
-TENANTS, HOLDINGS, RESOURCES = schema.tenants, schema.holdings, schema.resources
+TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ _TENANT = sa.select(TENANTS).where(TENANTS.c.id == sa.bindparam("tenant"))
 
 
 def there(found: Tenant | None, tenant: str) -> Tenant:
-    """Return a tenant that is there and not marked for deletion. Raises ``TenantRefusal`` 404, 410."""
+    """Return a tenant that is there and not marked for deletion. Raises ``RefusalError`` 404, 410."""
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")
     if found.deleted is not None:

@@ -12,32 +12,29 @@ from dataclasses import dataclass, field, replace
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from configdb_sync.clock import SystemClock, new_run_id
 from configdb_sync.closed_files import unsafe_way
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
-from configdb_sync.serving import Gunicorn, Listen, Transport, check_bindable, check_reach
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.answers import refused
 from configdb_sync.tenants.app import Application, usage
-from configdb_sync.tenants.context import Context, Limits, NoPull, Pull
+from configdb_sync.tenants.context import Context, Limits, NoPull, Pages, Pull, StatusCalls
 from configdb_sync.tenants.following import Connected, Following
 from configdb_sync.tenants.limiting import buckets
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.page.chronicle import Chronicle
-from configdb_sync.tenants.page.sessions import Sessions
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.probing import probe
-from configdb_sync.tenants.refusals import refuse
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from configdb_sync.tenants.page.pages import Pages
 
 log = logging.getLogger(__name__)
 
@@ -45,27 +42,13 @@ _BOOT_ERROR = 3
 """gunicorn stops as a whole when a worker ends with this code."""
 
 
-@dataclass(frozen=True)
-class Showing:
-    """The status pages. ``sessions`` and ``public_sessions``: how one signs in at the two endpoints, where the public
-    one has pages at all (None: it has none). ``secure``: browsers come over TLS."""
+class Site(Protocol):
+    """What is added to the API in a process, for people."""
 
-    chronicle: Callable[[Registry], Chronicle]
-    sessions: Callable[[Access], Sessions | None]
-    public_sessions: Callable[[Access], Sessions | None] | None = None
-    secure: bool = False
-
-    def pages(self, context: Context, access: Access, *, public: bool, workers: int = 1) -> Pages | None:
-        """Return the pages of an endpoint, None if it has none; ``workers``: processes that have the same."""
-        sessions = self.public_sessions if public else self.sessions
-        if sessions is None:
-            return None
-        # Late: a service without pages needs no templates.
-        from configdb_sync.tenants.page.pages import Pages
-
-        return Pages(
-            context, access, sessions(access), SystemClock(), public=public, secure=self.secure, workers=workers
-        )
+    def endpoint(
+        self, context: Context, access: Access, *, public: bool, workers: int
+    ) -> tuple[StatusCalls | None, Pages | None]:
+        """Return an endpoint's status calls and pages, None if it has none; ``workers``: processes that have them."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +69,7 @@ class Service:
     usage_log: Path | None = None
     public: Listen | None = None
     public_access: Callable[[], Access] | None = None
-    pages: Showing | None = None
+    site: Callable[[Registry], Site] | None = None
     policy: Callable[[], Policy] = lambda: Policy(SystemClock())
     rate: float = 0.0
     admin_rate: float = 0.0
@@ -136,13 +119,12 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
             context = Context(registry, service.limits, following, service.pull(registry, client), client)
         pull = context.pull
         context = replace(context, meter=metrics.Prometheus(numbers, service.metrics_tenants, lambda: pull.failures))
-        if service.pages is not None:
-            context = replace(context, chronicle=service.pages.chronicle(registry))
+        site = None if service.site is None else service.site(registry)
         policy = service.policy()
-        admin = _endpoint(service, context, policy)
+        admin = _endpoint(service, context, policy, site)
         if service.public is None or service.public_access is None:
             return admin, admin
-        public = _endpoint(service, context, policy, service.public_access)
+        public = _endpoint(service, context, policy, site, service.public_access)
         return admin, Endpoints(ports[1], admin, public)
 
     def started(age: int, ports: list[int]) -> None:
@@ -189,18 +171,20 @@ def refusal(status: int) -> tuple[bytes, bytes]:
 
 
 def _endpoint(
-    service: Service, context: Context, policy: Policy, public_access: Callable[[], Access] | None = None
+    service: Service,
+    context: Context,
+    policy: Policy,
+    site: Site | None,
+    public_access: Callable[[], Access] | None = None,
 ) -> Application:
     """Return an endpoint: the public one with its own access, else the admin one."""
     clock, public = SystemClock(), public_access is not None
     access = service.access() if public_access is None else public_access()
-    pages = (
-        None
-        if service.pages is None
-        else service.pages.pages(context, access, public=public, workers=service.transport.workers)
-    )
+    calls, pages = None, None
+    if site is not None:
+        calls, pages = site.endpoint(context, access, public=public, workers=service.transport.workers)
     return Application(
-        context if pages is not None else replace(context, chronicle=None),
+        replace(context, status_calls=calls),
         access,
         clock,
         public=public,

@@ -32,7 +32,7 @@ class Shown:
 
 
 def shown(rows: Values, tenant: str, limit: int) -> Shown:
-    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``TenantRefusal`` 404, 410."""
+    """Return what the rows of a tenant show (``listing.tenant_rows``). Raises ``RefusalError`` 404, 410."""
     if not rows:
         there(None, tenant)
     small = len(rows) <= _MOST_ROWS and len(metadata_of(rows)) <= _LONGEST_METADATA

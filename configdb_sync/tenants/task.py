@@ -12,14 +12,15 @@ from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
-from configdb_sync.sync.past_runs import Alive, PastRuns
-from configdb_sync.sync.states import source_states
-from configdb_sync.tenants import names, owning, schema
+from configdb_sync.store import schema
+from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.states import source_states
+from configdb_sync.tenants import names, owning
 from configdb_sync.tenants.following import change_now
-from configdb_sync.tenants.refusals import TenantRefusal, shown
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Work, find_tenant
 from configdb_sync.tenants.status import Status
+from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class TaskOwners:
         return recorded
 
     def _purged(self, tenant: str) -> bool:
-        audit = schema.audit
+        audit = schema.AUDIT
 
         def work(connection: Connection) -> bool:
             if find_tenant(connection, tenant) is not None:
@@ -75,7 +76,7 @@ class TaskOwners:
             )
 
     def _owners(self, environment: int) -> tuple[frozenset[str], dict[str, str]]:
-        tenants, holdings, resources = schema.tenants, schema.holdings, schema.resources
+        tenants, holdings, resources = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
         owners = (
             sa.select(resources.c.name, tenants.c.id)
             .join(holdings, holdings.c.number == resources.c.holding)
@@ -96,7 +97,7 @@ class TaskOwners:
         for name, number in definitions.items():
             try:
                 taken[names.data_source(name)] = number
-            except TenantRefusal:
+            except RefusalError:
                 continue
 
         def work(work: Work) -> None:

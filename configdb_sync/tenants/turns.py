@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
-from configdb_sync.database import Database
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
+from configdb_sync.store.database import Database
 from configdb_sync.tenants.paths import Place
 
-TURNS = schema.status_turns
+TURNS = schema.STATUS_TURNS
 _SECOND = 1_000_000
 _AHEAD = 60 * _SECOND
 """A time further ahead than clocks of masters differ was noted before a clock was put back."""

@@ -11,7 +11,7 @@ from configdb_sync.tenants.answers import Headers
 from configdb_sync.tenants.listing import Entry, Page
 from configdb_sync.tenants.paths import VERSION, Place
 from configdb_sync.tenants.rows import Holding, Resource, State, Tenant
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
 STATUS_FIELDS = frozenset({"status", "status_details"})

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.backup import archive, manifest, sqlite
-from configdb_sync.backup.manifest import Manifest, Part
+from configdb_sync.backup import archive, sqlite
+from configdb_sync.backup.archive import Manifest, Part
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.exits import Exit
-from configdb_sync.sync.records import SCHEMA, open_records
+from configdb_sync.store.opening import STORE, open_store
 from tests.support.product import Product
 
 TEXT = b"sixteen characters and more\n"
@@ -87,7 +87,7 @@ HOSTILE: dict[str, list[tuple[tarfile.TarInfo, bytes]]] = {
     "less": [file(*MANIFEST)],
     "nothing": [],
     "a manifest that is none": [file("manifest.json", b"[]"), file("mask.key")],
-    "a huge manifest": [file("manifest.json", b" " * (manifest.LONGEST + 1) + described()), file("mask.key")],
+    "a huge manifest": [file("manifest.json", b" " * (archive.LONGEST + 1) + described()), file("mask.key")],
     "a newer format": [file("manifest.json", described(format=2)), file("mask.key")],
     "a part that nobody knows": [
         file("manifest.json", described(parts={"../x": {"size": 1, "sha256": "0" * 64}})),
@@ -180,20 +180,20 @@ def test_a_broken_one_is_refused_or_as_it_was(tmp_path_factory: Any, place: int,
 
 @given(
     version=st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=9),
-    parts=st.dictionaries(st.sampled_from(manifest.PARTS), st.builds(Part, st.integers(0), st.just("a" * 64))),
-    elsewhere=st.dictionaries(st.sampled_from(manifest.PARTS), st.just("postgresql://h/n")),
+    parts=st.dictionaries(st.sampled_from(archive.PARTS), st.builds(Part, st.integers(0), st.just("a" * 64))),
+    elsewhere=st.dictionaries(st.sampled_from(archive.PARTS), st.just("postgresql://h/n")),
 )
 def test_a_manifest_says_the_same_when_it_is_read(
     version: str, parts: dict[str, Part], elsewhere: dict[str, str]
 ) -> None:
     made = Manifest(version, "2026-11-30T00:00:00+00:00", parts, elsewhere)
-    assert manifest.decode(manifest.encode(made)) == made
+    assert archive.decode(archive.encode(made)) == made
 
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps))
 def test_anything_else_is_no_manifest(content: bytes | str) -> None:
     with pytest.raises(StateError):
-        manifest.decode(content if isinstance(content, bytes) else content.encode())
+        archive.decode(content if isinstance(content, bytes) else content.encode())
 
 
 def test_databases_are_copied_as_of_one_moment(tmp_path: Path) -> None:
@@ -246,20 +246,20 @@ def test_a_database_is_brought_up_to_date(tmp_path: Path, product: Product) -> N
     source = tmp_path / "old.sqlite"
     with closing(sqlite3.connect(source)) as connection:
         connection.execute("CREATE TABLE older (n)")
-    assert product("restore", packed(tmp_path, manifest.DATABASE, source)).code == Exit.OK
+    assert product("restore", packed(tmp_path, archive.DATABASE, source)).code == Exit.OK
     with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as connection:
-        assert connection.execute(f"SELECT version_num FROM {SCHEMA.table}").fetchone() == (SCHEMA.head,)
+        assert connection.execute(f"SELECT version_num FROM {STORE.table}").fetchone() == (STORE.head,)
         assert connection.execute("SELECT * FROM older").fetchall() == []
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-@pytest.mark.parametrize("name", [manifest.DATABASE, manifest.CONFIGDB])
+@pytest.mark.parametrize("name", [archive.DATABASE, archive.CONFIGDB])
 def test_a_newer_schema_is_refused(tmp_path: Path, product: Product, name: str) -> None:
     source = tmp_path / "new.sqlite"
-    opened = open_records if name == manifest.DATABASE else open_configdb
+    opened = open_store if name == archive.DATABASE else open_configdb
     with closing(opened(f"sqlite:///{source}")):
         pass
-    table = SCHEMA.table if name == manifest.DATABASE else "configdb_schema"
+    table = STORE.table if name == archive.DATABASE else "configdb_schema"
     with closing(sqlite3.connect(source)) as connection:
         connection.execute(f"UPDATE {table} SET version_num = '9999'")
         connection.commit()
@@ -272,7 +272,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, product: Product, name: str) 
 
 def test_a_database_that_is_none_is_refused(tmp_path: Path, product: Product) -> None:
     (tmp_path / "x").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
-    done = product("restore", packed(tmp_path, manifest.CONFIGDB, tmp_path / "x"))
+    done = product("restore", packed(tmp_path, archive.CONFIGDB, tmp_path / "x"))
     assert done.code == Exit.USAGE
     assert "no sound database" in done.err
     assert list(product.state.iterdir()) == []

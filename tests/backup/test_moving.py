@@ -12,7 +12,7 @@ import yaml
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
 from configdb_sync.failpoints import VARIABLE
-from configdb_sync.sync.lock import run_lock
+from configdb_sync.store.lease import run_lock
 from tests.support import processes
 from tests.support.configdb_server import NODE
 from tests.support.product import Product, contents, make_product

@@ -14,7 +14,7 @@ import pytest
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.exits import Exit
-from configdb_sync.sync.lineage import BY_OTHERS
+from configdb_sync.store.versions import BY_OTHERS
 from tests.support.product import Product, Result
 from tests.support.trees import make_trees
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from configdb_sync.cli import options
-from configdb_sync.plugin.master import Master
+from configdb_sync.plugin.fuel_settings import Master
 from tests.nailgun.conftest import make_small
 from tests.support.nailgun import Nailgun, at_work
 from tests.support.product import Product

@@ -10,7 +10,7 @@ import pytest
 
 from configdb_sync.cli import services
 from configdb_sync.exits import Exit
-from configdb_sync.plugin.systemd import Systemd
+from configdb_sync.plugin.units import Systemd
 from tests.support.product import Product
 
 CONFIGDB, TENANTS = "configdb-sync-configdb.service", "configdb-sync-tenants.service"

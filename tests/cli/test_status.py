@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.page import file, html
+from configdb_sync.status_page import html, single_file
+from tests.status_page.filling import fill
 from tests.support.product import Product, make_product
-from tests.tenants.page.filling import fill
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
 
@@ -91,7 +91,7 @@ def test_a_file_that_cant_be_written(synced: Product, tmp_path: Path, name: str)
 def test_a_large_environment_is_cut_and_says_so(
     synced: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(single_file, "MOST_DOCUMENTS", 2)
     page = tmp_path / "status.html"
     assert synced("status", "--html", page).code == 0
     text = page.read_text()

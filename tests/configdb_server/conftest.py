@@ -13,8 +13,9 @@ from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.access import OpenAccess
 from configdb_sync.configdb_server.app import create_app
 from configdb_sync.configdb_server.messages import Limits
-from configdb_sync.database import Database, keyring
-from configdb_sync.database.urls import with_key_file
+from configdb_sync.store import keyring
+from configdb_sync.store.connections import with_key_file
+from configdb_sync.store.database import Database
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock
 

@@ -6,7 +6,7 @@ import pytest
 from werkzeug.datastructures import Headers
 
 from configdb_sync.configdb_server.access import OpenAccess, TokenAccess
-from configdb_sync.configdb_server.refusals import RefusalError
+from configdb_sync.web.refusals import RefusalError
 
 TOKEN = "correct-horse-battery"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.configdb_server import contents
-from configdb_sync.configdb_server.refusals import RefusalError
 from configdb_sync.jsonvalues import document_digest, dumps, same, value_digest
+from configdb_sync.web.refusals import RefusalError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy
 
 from configdb_sync.configdb_server.messages import Limits
-from configdb_sync.database.urls import key_file_of
 from configdb_sync.jsonvalues import document_digest
+from configdb_sync.store.connections import key_file_of
 from tests.support.configdb_server import CLUSTER, NODE, Api
 
 WRITER = {

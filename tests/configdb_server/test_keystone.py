@@ -12,7 +12,7 @@ import requests
 from werkzeug.datastructures import Headers
 
 from configdb_sync.configdb_server import access
-from configdb_sync.configdb_server.refusals import RefusalError
+from configdb_sync.web.refusals import RefusalError
 from tests.peers import keystone as peer
 from tests.support.configdb_server import NODE
 from tests.support.service import fill, serving

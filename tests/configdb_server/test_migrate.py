@@ -13,13 +13,13 @@ from alembic.migration import MigrationContext
 
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.app import create_app
-from configdb_sync.database import Database, commits
 from configdb_sync.errors import StateError
+from configdb_sync.store.database import COMMITS, Database
 from tests.peers.postgresql import Cluster
 
 
 def ours(name: str | None, kind: str, _parents: object) -> bool:
-    return kind != "table" or name != commits.TABLE.name
+    return kind != "table" or name != COMMITS.name
 
 
 def test_migrations_make_the_schema(database_url: str) -> None:

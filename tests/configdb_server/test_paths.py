@@ -14,7 +14,7 @@ from configdb_sync.configdb_server.document_paths import (
     is_id,
     read_path,
 )
-from configdb_sync.configdb_server.refusals import RefusalError
+from configdb_sync.web.refusals import RefusalError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import Headers
 
 from configdb_sync.configdb_server.preconditions import read_conditions
-from configdb_sync.configdb_server.refusals import RefusalError
+from configdb_sync.web.refusals import RefusalError
 
 
 def fails(name: str, value: str, digest: str = "T", *, written: bool = True) -> bool:

@@ -19,7 +19,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from configdb_sync.configdb_server import locks, schema
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 from tests.support.configdb_server import Api
 
 LEVELS = ["cluster", "nodes"]

@@ -7,7 +7,7 @@ from configdb_sync.hiera.data_source_config import DEFAULT
 from configdb_sync.hiera.data_sources import map_node
 from configdb_sync.hiera.layouts import Layout, facts_of, layout_of
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from tests.support.fixtures import require_data
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.mcollective.outcomes import Outcome, Reply
-from configdb_sync.nodes.hiera_backend import Order, Removal, program, remove_over_bus
+from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, program, remove_over_bus
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, Commands
 from tests.hiera_backend.backend import ROOT, private, require
 from tests.hiera_backend.fuel_node import FuelNode, left, secrets
@@ -182,7 +182,7 @@ def test_what_nodes_may_answer(stdout: bytes, code: int, what: str) -> None:
     def answer(identity: str, agent: str, data: Any) -> Outcome:
         return Reply(identity, {"stdout": stdout, "stderr": b"", "exit_code": code})
 
-    order = Order(5, named=False, look=False)
+    order = RemovalOrder(5, named=False, look=False)
     (found,) = remove_over_bus(ShellRpc(fault=answer), b"", ["46"], order, timeout=5)
     assert isinstance(found, NodeError)
     assert what in found.what
@@ -192,7 +192,7 @@ def test_what_nodes_may_answer(stdout: bytes, code: int, what: str) -> None:
 def test_a_node_without_ruby_says_so(tmp_path: Path) -> None:
     for name in ("sh", "timeout", "base64", "gzip"):
         (tmp_path / name).symlink_to(os.path.realpath(shutil.which(name) or ""))
-    order = Order(5, named=False, look=False)
+    order = RemovalOrder(5, named=False, look=False)
     (found,) = remove_over_bus(ShellRpc(path=str(tmp_path)), b"", ["46"], order, timeout=5)
     assert isinstance(found, NodeError)
     assert found.what.endswith("it has no ruby")

@@ -12,7 +12,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.mcollective import client
 from configdb_sync.mcollective.marshal import dumps
 from tests.mcollective.fake import PASSWORD, PSK, USER, Peer, answering, broker
-from tests.mcollective.test_link import refuse
+from tests.mcollective.test_broker import refuse
 from tests.support.clocks import Hasty
 from tests.support.product import Product
 

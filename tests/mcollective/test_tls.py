@@ -20,7 +20,7 @@ from configdb_sync.mcollective.bus_settings import BusSettings, Tls
 from configdb_sync.mcollective.client import BusRpc
 from tests.lab.certificates import Authority, make_authority
 from tests.mcollective.fake import LIMIT, PASSWORD, Peer, broker, settings
-from tests.mcollective.test_link import SOON
+from tests.mcollective.test_broker import SOON
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.errors import EnvironmentMismatchError, NailgunError
 from configdb_sync.nailgun.model import PluginLink
-from configdb_sync.plugin.dashboard import TITLE, page_of, settle_link
+from configdb_sync.plugin.dashboard_link import TITLE, page_of, settle_link
 from tests.nailgun.conftest import Clients, make_small
 from tests.support.nailgun import Nailgun, at_work
 from tests.support.product import Product

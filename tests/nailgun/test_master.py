@@ -14,8 +14,8 @@ import pytest
 from configdb_sync.cli import options
 from configdb_sync.exits import Exit
 from configdb_sync.nailgun.connect import connect
-from configdb_sync.plugin.dashboard import page_of
-from configdb_sync.plugin.master import Master as FuelFiles
+from configdb_sync.plugin.dashboard_link import page_of
+from configdb_sync.plugin.fuel_settings import Master as FuelFiles
 from tests.lab.certificates import make_authority
 from tests.nailgun.test_tls import self_signed
 from tests.peers import fuel_master, proxies

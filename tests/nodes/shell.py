@@ -12,11 +12,10 @@ from typing import Any
 
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, ReplyCounts
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.output import Output
-from configdb_sync.nodes.remote.reading import Reading
+from configdb_sync.nodes.remote.output import CommandOutput
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.support.rpc import OneByOne
 
 SHELL = os.environ.get("CONFIGDB_SYNC_TEST_SHELL", "/bin/sh")
@@ -26,7 +25,9 @@ ARGUMENT = 128 << 10
 """Bytes of one argument that Linux takes: a command is one of ``sh -c``."""
 
 
-def run(command: str, path: str = PATH, prefix: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Output:
+def run(
+    command: str, path: str = PATH, prefix: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> CommandOutput:
     """Run a command as the agent does: by ``/bin/sh``, with nothing to read and little of an environment."""
     done = subprocess.run(
         [*prefix, SHELL, "-c", command],
@@ -37,13 +38,13 @@ def run(command: str, path: str = PATH, prefix: Sequence[str] = (), environ: Map
         env={"PATH": path, "LC_ALL": "C", **(environ or {})},
     )
     code = done.returncode if done.returncode >= 0 else 128 - done.returncode
-    return Output(done.stdout, done.stderr, code)
+    return CommandOutput(done.stdout, done.stderr, code)
 
 
-def read(root: Path, limits: Limits | None = None, prefix: Sequence[str] = ()) -> tuple[NodeRead | NodeError, int]:
+def read(root: Path, limits: ReadLimits | None = None, prefix: Sequence[str] = ()) -> tuple[NodeRead | NodeError, int]:
     """Read the node at ``root``; return what was read and how many commands that took. ``prefix``: who runs them."""
-    limits = limits or Limits()
-    reading = Reading("46", Commands(root=str(root), file_limit=limits.file), limits)
+    limits = limits or ReadLimits()
+    reading = NodeReading("46", Commands(root=str(root), file_limit=limits.file), limits)
     outcome: str | NodeRead | NodeError = reading.first()
     count = 0
     while isinstance(outcome, str):

@@ -15,8 +15,8 @@ import pytest
 
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError, SettingsError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.folders import MARK
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes, ReadLimits
+from configdb_sync.nodes.tree_writing import MARK
 from tests.nodes.trees import ASTUTE, file_of, make_node, nodes_at, open_descriptors, read_one, snapshot
 from tests.support.fixtures import make_writable, require_data
 
@@ -192,7 +192,7 @@ def test_an_odd_path_is_never_written(tmp_path: Path, path: str) -> None:
 def test_content_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     make_node(tmp_path)
     with pytest.raises(NodeFileError, match="would be larger than 10 bytes"):
-        DirectoryNodes(tmp_path, env=16, file_limit=10).write("46", "x.yaml", NEW, None)
+        DirectoryNodes(tmp_path, env=16, limits=ReadLimits(file=10)).write("46", "x.yaml", NEW, None)
 
 
 def test_a_file_created_for_an_override_goes_without_a_trace(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from configdb_sync.errors import NodeFileError
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeRead, Nodes
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node, snapshot
 

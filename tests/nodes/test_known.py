@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nailgun.model import NailgunNode
 from configdb_sync.nailgun.roster import Roster
-from configdb_sync.nodes.known import KnownNodes
-from configdb_sync.nodes.model import NodeFile, NodeLeftOut, NodeRead
+from configdb_sync.nodes.nailgun import KnownNodes
+from configdb_sync.nodes.node_files import NodeFile, NodeLeftOut, NodeRead
 
 NODE = NailgunNode(1, "node-1.x", "ready", online=True, pending_deletion=False, pending_addition=False, roles=())
 ROSTER = Roster(

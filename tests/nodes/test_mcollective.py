@@ -15,8 +15,9 @@ import pytest
 
 from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
 from configdb_sync.mcollective.client import BusRpc
+from configdb_sync.mcollective.outcomes import Outcome
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.support import fixtures
@@ -240,9 +241,10 @@ def test_a_daemon_killed_between_upload_and_rename_leaves_a_whole_file(
     file = one(nodes, "globals.yaml")
     upload = Agents.upload
 
-    def upload_and_kill(self: Agents, *arguments: Any) -> None:
-        upload(self, *arguments)
+    def upload_and_kill(self: Agents, *arguments: Any, **options: Any) -> list[Outcome]:
+        outcomes = list(upload(self, *arguments, **options))
         node.process.kill()
+        return outcomes
 
     monkeypatch.setattr(Agents, "upload", upload_and_kill)
     short = MCollectiveNodes(nodes._rpc, env=ENVIRONMENT, timeout=5)

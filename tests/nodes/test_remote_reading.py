@@ -1,4 +1,4 @@
-"""Reading a node by its own shell: the very commands, on trees made for it (U8, U14)."""
+"""NodeReading a node by its own shell: the very commands, on trees made for it (U8, U14)."""
 
 import hashlib
 import os
@@ -14,19 +14,16 @@ import pytest
 
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead, ReadLimits
 from configdb_sync.nodes.remote.commands import Commands, Piece
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.listing import listed
-from configdb_sync.nodes.remote.output import Output
-from configdb_sync.nodes.remote.reading import Reading
-from configdb_sync.nodes.remote.stream import unpacked
+from configdb_sync.nodes.remote.output import CommandOutput, listed, unpacked
+from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
 from tests.support import fixtures
 
 
-def read(node: Path, limits: Limits | None = None, *, commands: int = 1) -> NodeRead:
+def read(node: Path, limits: ReadLimits | None = None, *, commands: int = 1) -> NodeRead:
     found, count = shell.read(node, limits)
     assert isinstance(found, NodeRead), found
     assert count == commands
@@ -97,7 +94,7 @@ def test_each_file_that_cant_be_read_is_a_fault_and_the_others_go_on(tmp_path: P
             listener.bind(f"/proc/self/fd/{here}/socket.yaml")
         finally:
             os.close(here)
-    found = read(node, Limits(file=100))
+    found = read(node, ReadLimits(file=100))
     assert sorted(found.files) == ["astute.yaml", "full.yaml"]
     assert whats(found) == {
         "dangling.yaml": "is a link to /etc/hiera/nothing.yaml, which isn't there",
@@ -251,7 +248,7 @@ def test_more_than_a_node_may_have_is_a_fault(tmp_path: Path) -> None:
     node = make_node(tmp_path)
     for name in "abc":
         (node / f"etc/hiera/{name}.yaml").write_bytes(b"#" * 100)
-    found = read(node, Limits(node=240))
+    found = read(node, ReadLimits(node=240))
     assert len(found.files) == 3
     assert set(whats(found).values()) == {"is one too many: the node's files are larger than may be read of one node"}
 
@@ -261,7 +258,7 @@ class Changing:
 
     def __init__(self, node: Path) -> None:
         self.node = node
-        self.reading = Reading("46", Commands(root=str(node)))
+        self.reading = NodeReading("46", Commands(root=str(node)))
         self.command = self.reading.first()
 
     def step(self) -> NodeRead | NodeError | None:
@@ -331,7 +328,7 @@ def test_files_that_change_while_they_are_read_are_read_once_more(tmp_path: Path
     for name in "abc":
         (node / f"etc/hiera/{name}.yaml").write_bytes(b"%c: 1\n" % ord(name))
     path = shell.slow(tmp_path, "cat", f"for name in a b c; do echo more: 2 >>'{node}/etc/hiera/'$name.yaml; done")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found = reading.take(shell.run(reading.first(), path))
     assert isinstance(found, str)
     while isinstance(found, str):
@@ -348,7 +345,7 @@ def test_a_command_ends_by_itself(tmp_path: Path) -> None:
     node = make_node(tmp_path)
     mark = tmp_path / "late"
     path = shell.slow(tmp_path, "cat", f"sleep 3; touch '{mark}'")
-    reading = Reading("46", Commands(limit=1, root=str(node)))
+    reading = NodeReading("46", Commands(limit=1, root=str(node)))
     found = reading.take(shell.run(reading.first(), path))
     assert isinstance(found, NodeError)
     assert "its command took too long and was ended" in str(found)
@@ -361,7 +358,7 @@ def test_what_is_missing_on_a_node_is_said(tmp_path: Path) -> None:
     few.mkdir()
     for name in ("timeout", "sh", "find", "xargs", "head", "base64"):
         (few / name).symlink_to(f"/usr/bin/{name}")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found = reading.take(shell.run(reading.first(), str(few)))
     assert isinstance(found, NodeError)
     assert "its settings files can't be read" in str(found)
@@ -398,7 +395,7 @@ def test_no_command_is_too_long_for_a_node_whatever_it_holds(tmp_path: Path) -> 
         (node / f"srv/settings/{name}").mkdir()
         (node / f"srv/settings/{name}/a.yaml").write_text(f"a: {number}\n")
         (node / f"etc/hiera/{name}").symlink_to(node / f"srv/settings/{name}")
-    reading = Reading("46", Commands(root=str(node)))
+    reading = NodeReading("46", Commands(root=str(node)))
     found: object = reading.first()
     longest = count = 0
     while isinstance(found, str):
@@ -441,17 +438,17 @@ def test_commands_hold_paths_alone_and_fit_in_one_argument(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (Output(b"", b"", 42), "could not be started (exit code 42)"),
-        (Output(b"", b"", 124), "took too long and was ended"),
-        (Output(b"", b"sh: 1: timeout: not found\n", 127), "failed (exit code 127): sh: 1: timeout: not found"),
-        (Output(b"", b"x\n\x1b[31m" + b"y" * 300, 1), "failed (exit code 1): \\x1b[31m" + "y" * 100),
-        (Output(b"", b"", 0), "printed only a part"),
-        (Output(b"?", b"", 0), "is not base64"),
-        (Output(b"AAAA", b"", 0), "is not compressed as it should be"),
+        (CommandOutput(b"", b"", 42), "could not be started (exit code 42)"),
+        (CommandOutput(b"", b"", 124), "took too long and was ended"),
+        (CommandOutput(b"", b"sh: 1: timeout: not found\n", 127), "failed (exit code 127): sh: 1: timeout: not found"),
+        (CommandOutput(b"", b"x\n\x1b[31m" + b"y" * 300, 1), "failed (exit code 1): \\x1b[31m" + "y" * 100),
+        (CommandOutput(b"", b"", 0), "printed only a part"),
+        (CommandOutput(b"?", b"", 0), "is not base64"),
+        (CommandOutput(b"AAAA", b"", 0), "is not compressed as it should be"),
     ],
 )
-def test_an_answer_that_isnt_ours_is_an_error_of_that_node(output: Output, text: str) -> None:
-    reading = Reading("46", Commands())
+def test_an_answer_that_isnt_ours_is_an_error_of_that_node(output: CommandOutput, text: str) -> None:
+    reading = NodeReading("46", Commands())
     reading.first()
     found = reading.take(output)
     assert isinstance(found, NodeError)

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from configdb_sync.errors import FileChangedError, NodeFileError
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.remote.limits import Limits
-from configdb_sync.nodes.remote.parts import parts
+from configdb_sync.nodes.node_files import NodeFile, NodeRead, ReadLimits
+from configdb_sync.nodes.remote.agents import parts
 from tests.nodes.shell import ShellRpc, slow
 from tests.nodes.trees import ASTUTE, make_node, snapshot
 
@@ -375,7 +374,7 @@ def test_parts_are_what_the_agent_takes(pieces: list[bytes], limit: int) -> None
 
 def test_content_beyond_the_limit_is_refused(node: Path) -> None:
     with pytest.raises(NodeFileError, match="would be larger than 10 bytes"):
-        nodes_at(node, limits=Limits(file=10)).write("46", "x.yaml", NEW, None)
+        nodes_at(node, limits=ReadLimits(file=10)).write("46", "x.yaml", NEW, None)
 
 
 Fault = Callable[[str, str, Mapping[str, Any]], Outcome | None]

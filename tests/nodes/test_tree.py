@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.nodes.tree import Place
+from configdb_sync.nodes.tree import ResolvedPath
 from tests.nodes.trees import make_node, open_descriptors, open_tree
 
 
@@ -129,7 +129,7 @@ def test_a_name_in_an_open_folder_leads_where_its_path_leads(tmp_path: Path) -> 
     (hiera / "alias").symlink_to("deep")
     before = open_descriptors()
 
-    def led(at: Callable[[str], AbstractContextManager[Place]], name: str) -> object:
+    def led(at: Callable[[str], AbstractContextManager[ResolvedPath]], name: str) -> object:
         try:
             with at(name) as place:
                 return place.target, place.linked, place.found and place.found.st_ino

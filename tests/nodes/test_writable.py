@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from configdb_sync.errors import FileChangedError, NodeFileError, SettingsError
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead, Nodes
+from configdb_sync.nodes.node_files import NodeFile, NodeRead, Nodes
 from configdb_sync.nodes.writable import writable_files
 from configdb_sync.settings import DEFAULT_WRITABLE
 from tests.nodes.shell import ShellRpc

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.model import NodeFile, NodeRead
-from configdb_sync.nodes.tree import Tree
+from configdb_sync.nodes.node_files import NodeFile, NodeRead
+from configdb_sync.nodes.tree import NodeTree
 
 ASTUTE = b"uid: '46'\ndeployment_id: 16\n"
 
@@ -59,10 +59,10 @@ def snapshot(top: Path) -> dict[str, tuple[object, ...]]:
 
 
 @contextmanager
-def open_tree(node: Path) -> Iterator[Tree]:
+def open_tree(node: Path) -> Iterator[NodeTree]:
     top = os.open(node, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield Tree(top)
+        yield NodeTree(top)
     finally:
         os.close(top)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.plugin.layers import plugin_layers, without_login
-from configdb_sync.plugin.master import Master, Section, _blocks
-from configdb_sync.settings import Layer, Settings, read_settings
+from configdb_sync.plugin.fuel_settings import Master, Section, _blocks, plugin_layers, without_login
+from configdb_sync.settings import Settings, SettingsLayer, read_settings
 from tests.support.fixtures import require_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +43,7 @@ def write(master: Master, path: str, text: str) -> None:
 
 
 def read(master: Master, *, staged: bool, nailgun: Section | None = None) -> Settings:
-    def ask(layers: Sequence[Layer]) -> Section | None:
+    def ask(layers: Sequence[SettingsLayer]) -> Section | None:
         return nailgun
 
     package = master.root / "elsewhere/configdb_sync"

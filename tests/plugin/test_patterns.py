@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.plugin.section import layer
+from configdb_sync.plugin.fuel_settings import layer
 from configdb_sync.settings import read_settings
 from tests.peers import browser
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.plugin.section import layer
+from configdb_sync.plugin.fuel_settings import layer
 from configdb_sync.settings import read_settings
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.plugin.units import UNITS, WRITABLE, Found, Step, Wanted, drop_in, fingerprint, steps
+from configdb_sync.plugin.units import UNITS, WRITABLE, UnitGoal, UnitState, UnitStep, drop_in, fingerprint, steps
 from tests.plugin.conftest import ROOT
 
 # What the systemd of CentOS 7 (219) knows of what the units use, by its own table of options.
@@ -90,7 +90,7 @@ def test_what_lies_elsewhere_is_opened_and_nothing_else() -> None:
 
 
 EVERY = [
-    (Found(True, enabled, active, failed, file, known), Wanted(wanted, *told))
+    (UnitState(True, enabled, active, failed, file, known), UnitGoal(wanted, *told))
     for enabled, active, failed, file, known, wanted, told in itertools.product(
         (True, False),
         (True, False),
@@ -104,31 +104,31 @@ EVERY = [
 ]
 
 
-def carried_out(found: Found, wanted: Wanted) -> Found:
+def carried_out(found: UnitState, wanted: UnitGoal) -> UnitState:
     enabled, active, failed, file, known = found.enabled, found.active, found.failed, found.drop_in, found.fingerprint
     for step in steps(found, wanted):
-        if step in {Step.WRITE, Step.REMOVE}:
+        if step in {UnitStep.WRITE, UnitStep.REMOVE}:
             file = wanted.drop_in
-        elif step in {Step.ENABLE, Step.DISABLE}:
-            enabled = step is Step.ENABLE
+        elif step in {UnitStep.ENABLE, UnitStep.DISABLE}:
+            enabled = step is UnitStep.ENABLE
         else:
-            active = step in {Step.START, Step.RESTART}
-            failed = failed and step is Step.STOP
+            active = step in {UnitStep.START, UnitStep.RESTART}
+            failed = failed and step is UnitStep.STOP
             known = wanted.fingerprint if active else known
-    return Found(True, enabled, active, failed, file, known)
+    return UnitState(True, enabled, active, failed, file, known)
 
 
 @pytest.mark.parametrize(("found", "wanted"), EVERY)
-def test_whatever_is_found_becomes_what_is_wanted_and_is_left_alone_then(found: Found, wanted: Wanted) -> None:
+def test_whatever_is_found_becomes_what_is_wanted_and_is_left_alone_then(found: UnitState, wanted: UnitGoal) -> None:
     after = carried_out(found, wanted)
     assert (after.enabled, after.active, after.drop_in) == (wanted.enabled, wanted.enabled, wanted.drop_in)
     assert not after.failed
     assert steps(after, wanted) == ()
     # What runs as it should is never touched.
-    if wanted.enabled and found == Found(True, True, True, False, wanted.drop_in, wanted.fingerprint):
+    if wanted.enabled and found == UnitState(True, True, True, False, wanted.drop_in, wanted.fingerprint):
         assert steps(found, wanted) == ()
     if found.active and wanted.enabled:
-        assert (Step.RESTART in steps(found, wanted)) is (
+        assert (UnitStep.RESTART in steps(found, wanted)) is (
             found.fingerprint != wanted.fingerprint or found.drop_in != wanted.drop_in
         )
 

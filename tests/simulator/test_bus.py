@@ -19,7 +19,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.nodes.trees import ASTUTE, make_node

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from configdb_sync.errors import ProductError
 from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.outcomes import ErrorReply, Reply
-from configdb_sync.nodes.hiera_backend import Order, Removal, remove_over_bus
+from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, remove_over_bus
 from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.model import NodeRead
+from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from tests.nodes.shell import ShellRpc
 from tests.nodes.trees import make_node
@@ -243,5 +243,5 @@ def _file(nodes: MCollectiveNodes, path: str) -> Any:
 
 def test_simulated_nodes_have_no_hiera_backend(tmp_path: Path) -> None:
     rpc = DirectRpc(SimulatedNodes({"46": Tree(load(make_node(tmp_path)))}, SIGNER, {}))
-    order = Order(16, named=False, look=False)
+    order = RemovalOrder(16, named=False, look=False)
     assert list(remove_over_bus(rpc, b"", ["46"], order, timeout=5)) == [Removal("46")]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from configdb_sync.configdb.merge import effective
 from configdb_sync.jsonvalues import Json, document_digest, value_digest
+from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, confirmed, decide, what_node_means
-from configdb_sync.sync.records import Record, decode, encode
 
 
 @dataclass(frozen=True)

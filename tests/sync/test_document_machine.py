@@ -20,13 +20,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from configdb_sync.configdb.merge import effective
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
-from configdb_sync.nodes.model import NodeFile
+from configdb_sync.nodes.node_files import NodeFile
+from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.digests import DigestRecord, from_json, to_json
 from configdb_sync.sync.identity import Identity
+from configdb_sync.sync.node_records import DigestRecord, from_json, to_json
 from configdb_sync.sync.prepare import BLANK, Prepared, prepare
-from configdb_sync.sync.recall import NodeRecords
-from configdb_sync.sync.records import Record, decode, encode
+from configdb_sync.sync.record_recovery import NodeRecords
 from configdb_sync.sync.stored import StoredNode
 from configdb_sync.sync.work import DocumentWork, Subject
 from tests.sync.editing import EMPTY, commented, reordered, restyled

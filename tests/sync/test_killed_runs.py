@@ -18,7 +18,7 @@ import yaml
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
 from configdb_sync.failpoints import NAMES, VARIABLE
-from configdb_sync.sync.lease import LASTS
+from configdb_sync.store.lease import LASTS
 from tests.support import processes
 from tests.support.product import Product, contents
 from tests.support.trees import make_trees

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from configdb_sync.configdb import merge
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import ABSENT, Json
 from configdb_sync.masking import Masker
 from configdb_sync.sync.layers import Leaf, Level, Mark, leaf_json, leaves
-from configdb_sync.sync.merge import ABSENT, equal
+from configdb_sync.sync.merge import equal
 
 MASKER = Masker(b"k" * 32)
 scalars = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a"])

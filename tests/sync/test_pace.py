@@ -6,10 +6,10 @@ import pytest
 
 from configdb_sync.errors import BusyError, OutOfTimeError
 from configdb_sync.sync.pace import STAGE_LIMIT, Pace
-from tests.sync.conftest import StillClock
+from tests.support.clocks import ManualClock
 
 
-def test_without_a_limit_everything_may_be_begun(clock: StillClock) -> None:
+def test_without_a_limit_everything_may_be_begun(clock: ManualClock) -> None:
     pace = Pace(clock)
     for _ in range(3):
         with pace.step("node"):
@@ -18,7 +18,7 @@ def test_without_a_limit_everything_may_be_begun(clock: StillClock) -> None:
     assert pace.until_the_last_moment is None
 
 
-def test_no_step_is_begun_that_may_take_longer_than_is_left(clock: StillClock) -> None:
+def test_no_step_is_begun_that_may_take_longer_than_is_left(clock: ManualClock) -> None:
     pace = Pace(clock, 100)
     with pace.step("node"):
         clock.sleep(30)
@@ -33,7 +33,7 @@ def test_no_step_is_begun_that_may_take_longer_than_is_left(clock: StillClock) -
         pace.check("upload")
 
 
-def test_a_step_that_fails_took_its_time_too(clock: StillClock) -> None:
+def test_a_step_that_fails_took_its_time_too(clock: ManualClock) -> None:
     pace = Pace(clock, 100)
 
     def fail() -> None:
@@ -47,7 +47,7 @@ def test_a_step_that_fails_took_its_time_too(clock: StillClock) -> None:
         pace.check("node")
 
 
-def test_waiting_counts_and_leaves_time_for_the_report(clock: StillClock) -> None:
+def test_waiting_counts_and_leaves_time_for_the_report(clock: ManualClock) -> None:
     pace = Pace(clock, STAGE_LIMIT)
     assert pace.wait(600) == STAGE_LIMIT - 5
     clock.sleep(270)
@@ -57,12 +57,12 @@ def test_waiting_counts_and_leaves_time_for_the_report(clock: StillClock) -> Non
     assert pace.until_the_last_moment == 0
 
 
-def test_the_report_is_given_before_the_limit_whatever_hangs(clock: StillClock) -> None:
+def test_the_report_is_given_before_the_limit_whatever_hangs(clock: ManualClock) -> None:
     assert Pace(clock, STAGE_LIMIT).until_the_last_moment == STAGE_LIMIT - 2.5
     assert Pace(clock, 2).until_the_last_moment == pytest.approx(1.9)
 
 
-def test_a_guard_is_asked_before_each_step(clock: StillClock) -> None:
+def test_a_guard_is_asked_before_each_step(clock: ManualClock) -> None:
     lost: list[BusyError] = []
 
     def guard() -> None:

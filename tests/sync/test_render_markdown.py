@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from configdb_sync import errors
+from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import Change
 from configdb_sync.sync.idle import IdleOverride, Why
@@ -17,7 +18,6 @@ from configdb_sync.sync.plan import Digests, DocumentChange, EnvironmentChange, 
 from configdb_sync.sync.render import lines
 from configdb_sync.sync.render_markdown import code, plan_markdown, report_markdown
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import one_line
 
 HARMLESS = {
     *("heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "text", "code_inline"),

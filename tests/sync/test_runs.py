@@ -12,7 +12,7 @@ from configdb_sync.cli import runs
 from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.errors import BusyError
 from configdb_sync.exits import Exit
-from configdb_sync.sync.lease import Lease
+from configdb_sync.store.lease import Lease
 from tests.support.clocks import Hasty
 from tests.support.product import Product, Result, contents
 from tests.support.trees import make_trees

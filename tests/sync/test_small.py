@@ -17,10 +17,11 @@ from configdb_sync import errors
 from configdb_sync.clock import SystemClock
 from configdb_sync.exits import Exit
 from configdb_sync.names import NAME_LIMIT, component_name
+from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
+from configdb_sync.store.lease import run_lock
 from configdb_sync.sync.health import Health
-from configdb_sync.sync.lock import run_lock
 from configdb_sync.sync.report import exit_of_run
-from configdb_sync.sync.safety import UnsafeChange, lost_keys, unsafe_digest
+from configdb_sync.sync.safety import lost_keys
 
 
 @given(st.text(st.characters(exclude_characters="/"), min_size=1, max_size=255), st.integers(1, 10**9))

@@ -8,10 +8,10 @@ import pytest
 
 from configdb_sync import errors
 from configdb_sync.exits import Exit
+from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.render_stage import error_lines, stage_lines
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.safety import UnsafeChange
 from configdb_sync.sync.stage import DEFAULT_POLICY, Failures, Stage, Verdict, verdict, verdict_of_error
 
 BROKEN = errors.DocumentError("broken")

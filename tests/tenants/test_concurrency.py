@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from configdb_sync.entity_tags import Tags
 from configdb_sync.tenants.lifecycle import Conditions
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
 from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import Tags
 
 TIMES = itertools.count(1)
 NAMES = [f"s{number}" for number in range(10)]
@@ -36,7 +36,7 @@ def at_once(*calls: Callable[[], object]) -> list[int]:
         barrier.wait(30)
         try:
             call()
-        except TenantRefusal as refusal:
+        except RefusalError as refusal:
             return refusal.status
         return 200
 
@@ -50,13 +50,13 @@ def whole(registry: Registry, *tenants: str) -> None:
     for tenant in tenants:
         try:
             shown = registry.tenant(tenant)
-        except TenantRefusal:
+        except RefusalError:
             continue
         mine = 0
         for name in NAMES:
             try:
                 _, there = registry.locate(Place(tenant, 1, name))
-            except TenantRefusal:
+            except RefusalError:
                 continue
             if isinstance(there, Live):
                 mine += 1

@@ -16,7 +16,7 @@ from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
 from configdb_sync.tenants.status import Status
-from configdb_sync.tenants.targets import encoded
+from configdb_sync.web.requests import encoded
 from tests.peers import proxies
 from tests.tenants.support import ME, Api, public_port, serving
 from tests.tenants.test_targets import GOOD
@@ -658,7 +658,7 @@ class TestAccessAndLists:
         assert answer.json["error"]["request_id"] == answer.headers["x-openstack-request-id"]
         assert answer.headers["content-type"] == "application/json"
 
-    def test_pages_by_marker(self, api: Api, registry: Registry, a: str, env: int) -> None:
+    def test_pages_by_marker(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {f"s/{number}": None for number in range(5)})
         for base in (f"{Place(a).url}/resources", f"{Place(a, env).url}/resources"):
             found, target = [], f"{base}?limit=2"

@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from configdb_sync.tenants import app, documents, names
 from configdb_sync.tenants.paths import Kind, route
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.web.refusals import RefusalError
 from tests.tenants import described
 from tests.tenants.test_targets import GOOD
 
@@ -53,7 +53,7 @@ def test_the_types_take_what_the_service_takes(tenant: str) -> None:
     schema: Any = documents.openapi()["components"]["schemas"]["TenantID"]
     try:
         taken = names.tenant_id(tenant) == tenant
-    except TenantRefusal:
+    except RefusalError:
         taken = False
     length = int(facets["minLength"]) <= len(tenant) <= int(facets["maxLength"])
     assert (length and re.fullmatch(facets["pattern"], tenant) is not None) is taken
@@ -78,7 +78,7 @@ def test_the_public_endpoint_tells_what_it_has() -> None:
         asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
         try:
             there = {method.lower() for method in app.public_methods_of(asked)}
-        except TenantRefusal:
+        except RefusalError:
             there = set()
         if asked.place is None and path not in documents.OPEN:
             assert path not in told, "nobody's own"

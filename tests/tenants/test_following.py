@@ -19,13 +19,13 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.locating import Live
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
+from configdb_sync.web.refusals import RefusalError
 from tests.support.processes import command, environ, run
 from tests.support.product import Product
 from tests.tenants.support import serving
@@ -146,7 +146,7 @@ def test_a_purge_killed_at_any_step(world: World, step: str) -> None:
     code, text = cli(world, "purge")
     assert code == 0, text
     assert cli(world, "repair")[0] == 0
-    with pytest.raises(TenantRefusal) as refusal:
+    with pytest.raises(RefusalError) as refusal:
         world.registry.recover(ME, "a")
     assert refusal.value.status == 404
     everywhere = [one.id for definitions in world.placed().values() for one in definitions]
@@ -308,7 +308,7 @@ def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World,
             if before == "moving":
                 for one, other in [("a", "b"), ("b", "a")] * 3:
                     assert api.post(Place(one).move_url(other)).status == 303
-            until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.outbox)).first()))
+            until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.OUTBOX)).first()))
             configdb.terminate()
             configdb.wait(60)
             answers = [api.post(Place("a").move_url("b")) for _ in range(6)]

@@ -10,12 +10,12 @@ from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
-from tests.sync.conftest import StillClock
+from tests.support.clocks import ManualClock
 
 
 def test_a_clock_that_is_ahead_for_a_while_purges_nothing() -> None:
     """T5: services that start before the clock of their machine is set; what is late must stay so."""
-    clock = StillClock()
+    clock = ManualClock()
     lateness, month = Lateness(clock), {"a": 30 * 86_400_000_000}
     for _ in range(5):
         assert lateness.lasting(month) == []

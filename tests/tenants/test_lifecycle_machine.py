@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from configdb_sync.database import Database
+from configdb_sync.store.database import Database
 from configdb_sync.tenants.locating import Live, Moved
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.move_action import MoveAction
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.refusals import TenantRefusal, refuse
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, Tenant
 from configdb_sync.tenants.status import Counts, Status, counted
-from tests.tenants.conftest import emptied
+from configdb_sync.web.refusals import RefusalError, refuse
+from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving
 
 IDS = ("a", "b", "..", "\U0001f600")
@@ -53,7 +53,7 @@ class Source:
 def status_of(call: Any, *arguments: Any) -> int:
     try:
         call(*arguments)
-    except TenantRefusal as refusal:
+    except RefusalError as refusal:
         return refusal.status
     return 200
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from configdb_sync.clock import SystemClock
 from configdb_sync.tenants.access import LimitedAccess, TokenAccess
 from configdb_sync.tenants.limiting import Buckets, buckets
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.web.refusals import RefusalError
 from tests.support.clocks import ManualClock
 
 
 def let_through(some: Buckets, name: str) -> bool:
     try:
         some.take(name)
-    except TenantRefusal:
+    except RefusalError:
         return False
     return True
 
@@ -41,7 +41,7 @@ def test_it_says_when_to_come_back(rate: float, after: str) -> None:
     some = Buckets(clock, rate, burst=1)
     some.take("a")
     for ask in (some.take, some.check):
-        with pytest.raises(TenantRefusal) as refusal:
+        with pytest.raises(RefusalError) as refusal:
             ask("a")
         assert refusal.value.status == 429
         assert refusal.value.headers == (("Retry-After", after),)
@@ -88,7 +88,7 @@ def test_many_threads_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: let_through(some, "a"), range(400)))
     assert sum(found) == 50
-    with contextlib.suppress(TenantRefusal):
+    with contextlib.suppress(RefusalError):
         some.check("a")
 
 
@@ -101,7 +101,7 @@ def answered(access: LimitedAccess, token: str | None, address: str = "10.0.0.1"
     environ = {"REMOTE_ADDR": address, **({} if token is None else {"HTTP_X_AUTH_TOKEN": token})}
     try:
         access.caller(environ, None)
-    except TenantRefusal as refusal:
+    except RefusalError as refusal:
         return refusal.status
     return 200
 

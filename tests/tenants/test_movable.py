@@ -10,7 +10,7 @@ import pytest
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import UnavailableError
 from configdb_sync.tenants.following import check_movable
-from configdb_sync.tenants.refusals import TenantRefusal
+from configdb_sync.web.refusals import RefusalError
 
 
 class Kind:
@@ -25,7 +25,7 @@ def away() -> ServerKind:
 @pytest.mark.parametrize(("answer", "status"), [(lambda: ServerKind.LEGACY, 501), (away, 503)])
 def test_refused(answer: Callable[[], ServerKind], status: int) -> None:
     client: Any = Kind(answer)
-    with pytest.raises(TenantRefusal) as refusal:
+    with pytest.raises(RefusalError) as refusal:
         check_movable(lambda: client)
     assert refusal.value.status == status
 

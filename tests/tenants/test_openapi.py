@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change
+from configdb_sync.web.refusals import RefusalError
 from tests.peers import schemathesis
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving
@@ -67,7 +67,7 @@ def test_every_call_answers_as_it_is_described(tmp_path: Path) -> None:
             registry.put(change, tenant, None)
         registry.own(change, "0", 0, {"0": None, "1": None})
         walked(admin, tmp_path, "all", 60)
-        with contextlib.suppress(TenantRefusal):
+        with contextlib.suppress(RefusalError):
             registry.recover(change, "0")
         registry.own(change, "0", 10, {"0": None, "1": None})
         registry.close()

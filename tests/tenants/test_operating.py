@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from configdb_sync.clock import SystemClock
 from configdb_sync.tenants.chain import Chain
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver
-from configdb_sync.tenants.log_lines import CURRENT, Asked, TextFormatter
 from configdb_sync.tenants.metrics import NONE, OTHER
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.web.service import CURRENT, Asked, TextFormatter
 from tests.peers import keystone as peer
 from tests.support.product import Product
 from tests.tenants.support import ME, Api, public_port, serving

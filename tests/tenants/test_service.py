@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.serving import Listen, Transport
 from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.probing import probe
 from configdb_sync.tenants.service import Service, check
+from configdb_sync.web.service import Listen, Transport
 from tests.support.product import Product
 from tests.tenants.support import serving
 

@@ -12,9 +12,9 @@ import pytest
 from configdb_sync.tenants import showing
 from configdb_sync.tenants.metadata import TenantBody
 from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.refusals import TenantRefusal
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.status import Status
+from configdb_sync.web.refusals import RefusalError
 from tests.tenants.support import ME, serving
 
 
@@ -52,7 +52,7 @@ def test_every_change_is_seen_by_the_next_look(registry: Registry, elsewhere: Re
     elsewhere.settle_home(ME, 8, "a")
     assert [one["environment"] for one in seen()["resources"]] == [7, 8]
     elsewhere.mark(ME, "a", 1000)
-    with pytest.raises(TenantRefusal) as gone:
+    with pytest.raises(RefusalError) as gone:
         look(registry, "a")
     assert gone.value.status == 410
     elsewhere.recover(ME, "a")
@@ -67,7 +67,7 @@ def test_pages_and_tenants_are_told_apart(registry: Registry) -> None:
         registry.settle_home(ME, environment, "a")
     assert [len(look(registry, "a", limit).page.items) for limit in (1, 2, 100, 1)] == [1, 2, 3, 1]
     assert json.loads(look(registry, "A").body)["id"] == "A"
-    with pytest.raises(TenantRefusal) as missing:
+    with pytest.raises(RefusalError) as missing:
         look(registry, "b")
     assert missing.value.status == 404
 

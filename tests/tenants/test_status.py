@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
-from configdb_sync.tenants import schema
+from configdb_sync.store import schema
 from configdb_sync.tenants.chain import Chain
 from configdb_sync.tenants.drivers import StatusContext, StatusDriver, Surroundings, load
 from configdb_sync.tenants.locating import Live
@@ -23,7 +23,7 @@ from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.rows import Change, Resource
 from configdb_sync.tenants.status import Counts, Status, cut
 from tests.support.clocks import ManualClock
-from tests.tenants.conftest import emptied
+from tests.tenants.fixtures import emptied
 
 PLACE = Place("a", 1, "astute")
 TIMES = itertools.count(1)
@@ -190,7 +190,7 @@ def test_what_is_not_there_takes_no_turn_and_old_turns_are_dropped(shared: tuple
     registry, clock = shared
 
     def turns() -> int:
-        statement = sa.select(sa.func.count()).select_from(schema.status_turns)
+        statement = sa.select(sa.func.count()).select_from(schema.STATUS_TURNS)
         return int(registry.read(lambda connection: connection.execute(statement).scalar_one()))
 
     one = Chain(registry, {"one": Told(lambda context: context)}, clock, 60)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.tenants.paths import Kind, Place, route
-from configdb_sync.tenants.refusals import TenantRefusal
-from configdb_sync.tenants.targets import parameters, read_target
+from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import parameters, read_target
 
 TEXT = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=255)
 GOOD = [
@@ -57,7 +57,7 @@ def test_places_go_round(tenant: str, destination: str, source: str) -> None:
 
 @given(st.text(st.characters(min_codepoint=1, max_codepoint=255)))
 def test_any_text_is_taken_or_refused(raw: str) -> None:
-    with contextlib.suppress(TenantRefusal):
+    with contextlib.suppress(RefusalError):
         assert not any("/" in segment or "\0" in segment for segment in read_target(raw).segments)
 
 
@@ -85,7 +85,7 @@ def test_any_text_is_taken_or_refused(raw: str) -> None:
     ],
 )
 def test_what_is_refused(raw: str) -> None:
-    with pytest.raises(TenantRefusal) as refusal:
+    with pytest.raises(RefusalError) as refusal:
         route(read_target(raw).segments)
     assert refusal.value.status == 400
 
@@ -97,6 +97,6 @@ def test_absolute_form_is_the_same_place() -> None:
 
 @pytest.mark.parametrize("raw", ["//v1.0/x", "/", "/v1.1/x", "/v1.0/x/", "/v1.0/x/environments/016", "/V1.0/x"])
 def test_what_there_is_not(raw: str) -> None:
-    with pytest.raises(TenantRefusal) as refusal:
+    with pytest.raises(RefusalError) as refusal:
         route(read_target(raw).segments)
     assert refusal.value.status == 404

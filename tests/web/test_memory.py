@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.web.connections import Connection, Patience, Phase
-from configdb_sync.web.refusals import RefusalLog
-from configdb_sync.web.worker import Worker
+from configdb_sync.web.worker import RefusalLog, Worker
 
 MIB = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from configdb_sync.web.refusals import RefusalLog
+from configdb_sync.web.worker import RefusalLog
 
 
 def test_a_line_a_minute() -> None:

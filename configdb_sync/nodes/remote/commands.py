@@ -1,7 +1,7 @@
-"""The shell commands that run on nodes (U8, U10), made of the scripts beside this module.
+"""The shell commands that run on nodes (U8, U10), made from the scripts in the folder ``scripts``.
 
-They need what Ubuntu 14.04 and CentOS 7 have at the least: a POSIX shell, coreutils, findutils, gzip. A command ends by
-itself (``timeout``), since an agent that gives up leaves its command running. No content of a file is ever part of one:
+They need no more than Ubuntu 14.04 and CentOS 7 have: a POSIX shell, coreutils, findutils, gzip. A command ends by
+itself (``timeout``), since an agent that gives up leaves its command running. No command holds the content of a file:
 commands show in ``ps`` and in the node's log.
 """
 
@@ -16,9 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from configdb_sync.nodes.model import NodeFile
-
-HIERA = "/etc/hiera"
+from configdb_sync.nodes.node_files import HIERA, NodeFile
 
 OUTPUT_LIMIT = 1_900_000
 """Characters that a reading command prints at most (a multiple of 4, as base64 is): a message stays below 2 MB."""
@@ -45,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class NewFile:
-    """What a file that is created is to be."""
+    """The digest and mode that a new file gets."""
 
     sha256: str
     mode: int
@@ -94,11 +92,11 @@ class Commands:
         return self._command("create-end", folder, self.hiera, path, new.sha256, f"{new.mode:04o}", temporary, *parts)
 
     def remove(self, file: NodeFile) -> str:
-        """Return the command that takes away a file."""
+        """Return the command that removes a file."""
         return self._command("remove", self.hiera, file.path, self.root + file.target, file.sha256)
 
     def discard(self, folder: str, temporary: str, path: str) -> str:
-        """Return the command that takes away what a write left in ``folder`` (as it is on the machine)."""
+        """Return the command that removes what a write left in ``folder`` (as it is on the machine)."""
         return self._command("discard", folder, temporary, self.hiera, path)
 
     def ruby(self, program: bytes, *arguments: str) -> str:

@@ -13,7 +13,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.mcollective.bus_settings import BusSettings
 from configdb_sync.mcollective.client import BusRpc
-from configdb_sync.nodes.names import natural_key
+from configdb_sync.names import natural_key
 from tests.support.simulator.bus import Simulator
 from tests.support.simulator.faults import parse
 from tests.support.simulator.nodes import SimulatedNodes

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from configdb_sync.nodes.remote.commands import script
-from configdb_sync.nodes.remote.output import Output
+from configdb_sync.nodes.remote.output import CommandOutput
 from tests.support.simulator.tree import File, Folder, Link, Tree
 
 _YAML = ".yaml"
@@ -290,14 +290,14 @@ WRITING: Mapping[str, Callable[[Tree, list[str]], None]] = {
 
 
 _SAME = {
-    "true": Output(b"", b"", 0),
+    "true": CommandOutput(b"", b"", 0),
     # Simulated nodes have no Hiera backend, and the only Ruby program that is sent looks for it.
-    "ruby": Output(b'configdb-sync 1 {"environment":null,"found":[],"own":null,"error":null}\n', b"", 0),
+    "ruby": CommandOutput(b'configdb-sync 1 {"environment":null,"found":[],"own":null,"error":null}\n', b"", 0),
 }
-_NOT_FOUND = Output(b"", b"sh: 1: not found\n", 127)
+_NOT_FOUND = CommandOutput(b"", b"sh: 1: not found\n", 127)
 
 
-def execute(tree: Tree, command: str) -> Output:
+def execute(tree: Tree, command: str) -> CommandOutput:
     """Carry out a command on a node's tree."""
     parsed = _parsed(command)
     if parsed is None:
@@ -306,14 +306,14 @@ def execute(tree: Tree, command: str) -> Output:
     if name in _SAME:
         return _SAME[name]
     if name == "read":
-        return Output(read(tree, arguments), b"", 0)
+        return CommandOutput(read(tree, arguments), b"", 0)
     if name == "pieces":
-        return Output(pieces(tree, arguments), b"", 0)
+        return CommandOutput(pieces(tree, arguments), b"", 0)
     try:
         WRITING[name](tree, list(arguments))
     except SaidError as said:
-        return Output(said.text, b"", 0)
-    return Output(b"", b"", 1)
+        return CommandOutput(said.text, b"", 0)
+    return CommandOutput(b"", b"", 1)
 
 
 @functools.lru_cache(maxsize=64)

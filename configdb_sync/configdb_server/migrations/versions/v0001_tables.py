@@ -15,10 +15,6 @@ def _id() -> sa.types.TypeEngine[int]:
     return sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def _digest() -> sa.types.TypeEngine[str]:
-    return sa.Text().with_variant(sa.String(64), "sqlite")  # a sealed one (U30) is longer; SQLite doesn't mind
-
-
 def _to(table: str, column: str, target: str, *, cascade: bool = True) -> sa.ForeignKeyConstraint:
     name = f"fk_{table}_{column}"
     return sa.ForeignKeyConstraint([column], [target], name=name, ondelete="CASCADE" if cascade else None)
@@ -77,7 +73,7 @@ def _documents() -> None:
     op.create_table(
         "contents",
         sa.Column("address", sa.String(64), nullable=False),
-        sa.Column("digest", _digest(), nullable=False),
+        sa.Column("digest", sa.Text, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("key_digests", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("address", name="pk_contents"),
@@ -94,10 +90,10 @@ def _documents() -> None:
         sa.Column("level", sa.Text, nullable=False),
         sa.Column("level_value", sa.Text, nullable=False),
         sa.Column("values_version", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("values_digest", _digest(), nullable=False),
+        sa.Column("values_digest", sa.Text, nullable=False),
         sa.Column("values_content", sa.String(64), nullable=True),
         sa.Column("overrides_version", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("overrides_digest", _digest(), nullable=False),
+        sa.Column("overrides_digest", sa.Text, nullable=False),
         sa.Column("overrides_content", sa.String(64), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_documents"),
         sa.UniqueConstraint(

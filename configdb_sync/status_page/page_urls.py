@@ -1,0 +1,130 @@
+"""URLs of the pages, and links between them (T1). Pure.
+
+A page shows what a route of the tenant API gives, and has the same path below ``/status``:
+``/status/tenants/<tenantId>/environments/...`` for a tenant, ``/status/environments/...`` for operators. In a single
+file the links lead to anchors instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from configdb_sync.tenants import names
+from configdb_sync.tenants.paths import Kind, Place, Route, route
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import encoded
+
+ROOT = "status"
+SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
+_SHOWN = frozenset({Kind.MATRIX, Kind.RUNS, Kind.RUN})
+
+
+def page_route(segments: Sequence[str]) -> Route:
+    """Return the API's route that a page shows, or a document ``sign-in`` or ``sign-out``.
+
+    Raises ``RefusalError``: 400 for an impossible tenant ID or name, 404 for a page that doesn't exist.
+    """
+    match segments[1:]:
+        case [] | [""]:
+            return environments_page(None)
+        case [name] if name in {SIGN_IN, SIGN_OUT}:
+            return Route(Kind.DOCUMENT, document=name)
+        case ["tenants", tenant]:
+            return environments_page(names.tenant_id(tenant))
+        case ["tenants", tenant, "environments", number, *rest]:
+            shown = route(("v1.0", tenant, "environments", number, *(rest or ["matrix"])))
+        case ["environments", number, *rest]:
+            shown = route(("environments", number, *(rest or ["matrix"])))
+        case _:
+            raise refuse(404, "there is nothing at this URL")
+    document = shown.kind is Kind.PLACE and shown.place is not None and shown.place.data_source is not None
+    if shown.kind not in _SHOWN and not document:
+        raise refuse(404, "there is nothing at this URL")
+    return shown
+
+
+def page_url(shown: Route) -> str:
+    """Return the absolute path of a page, percent-encoded: the inverse of ``page_route``."""
+    if shown.document:
+        return f"/{ROOT}/{shown.document}"
+    base = f"/{ROOT}" if shown.place is None else f"/{ROOT}/tenants/{encoded(shown.place.tenant)}"
+    if shown.kind in {Kind.ALL_ENVIRONMENTS, Kind.ENVIRONMENTS}:
+        return base
+    base += f"/environments/{shown.number}"
+    if shown.place is not None and shown.place.data_source is not None:
+        return f"{base}/resources/{'/'.join(encoded(part) for part in shown.place.data_source.split('/'))}"
+    return base + {Kind.RUNS: "/runs", Kind.RUN: f"/runs/{encoded(shown.run)}"}.get(shown.kind, "")
+
+
+def environments_page(scope: str | None) -> Route:
+    """Return the page of all environments, or of a tenant's."""
+    return Route(Kind.ALL_ENVIRONMENTS) if scope is None else Route(Kind.ENVIRONMENTS, Place(scope))
+
+
+def environment_page(scope: str | None, environment: int, kind: Kind = Kind.MATRIX, run: str = "") -> Route:
+    """Return a page of an environment: its matrix, its runs, or one of them."""
+    if scope is None:
+        return Route(kind, environment=environment, run=run)
+    return Route(kind, Place(scope, environment), run=run)
+
+
+def source_page(tenant: str, environment: int, data_source: str) -> Route:
+    """Return the page of a data source."""
+    return Route(Kind.PLACE, Place(tenant, environment, data_source))
+
+
+class Links(Protocol):
+    """Addresses of what a page shows; None for what has none. ``joint``: the text between the address of a data source
+    and its level."""
+
+    @property
+    def joint(self) -> str:
+        """The text between."""
+
+    def environment(self, environment: int) -> str:
+        """Return the address of an environment's matrix."""
+
+    def runs(self, environment: int) -> str:
+        """Return the address of its runs."""
+
+    def run(self, environment: int, run: str) -> str | None:
+        """Return the address of a run."""
+
+    def source(self, tenant: str, environment: int, name: str) -> str | None:
+        """Return the address of a data source, to which ``joint`` and a level are added."""
+
+
+@dataclass(frozen=True)
+class ServedLinks:
+    """Links over HTTP. ``scope``: the tenant that the pages are for, None for operators."""
+
+    scope: str | None
+    joint: str = "?level="
+
+    def environment(self, environment: int) -> str:
+        """As ``Links``."""
+        return page_url(environment_page(self.scope, environment))
+
+    def runs(self, environment: int) -> str:
+        """As ``Links``."""
+        return page_url(environment_page(self.scope, environment, Kind.RUNS))
+
+    def run(self, environment: int, run: str) -> str | None:
+        """As ``Links``."""
+        return page_url(environment_page(self.scope, environment, Kind.RUN, run))
+
+    def source(self, tenant: str, environment: int, name: str) -> str | None:
+        """As ``Links``."""
+        return page_url(source_page(tenant, environment, name))
+
+
+def level_text(level: Mapping[str, str] | None) -> str | None:
+    """Return a level path as a percent-encoded query value, ``nodes%3D46``; None if the level is unknown."""
+    if level is None:
+        return None
+    text = ",".join(f"{name}={value}" for name, value in level.items())
+    name, _, value = text.partition("=")
+    # Usually one level and a number, many times.
+    return f"{name}%3D{value}" if (name + value).isalnum() and text.isascii() else encoded(text)

@@ -1,0 +1,246 @@
+"""JSON representations of environments, nodes, runs and documents. Pure.
+
+``scope`` as in ``queries``: only operators see who runs what, where, and how much it transferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any
+
+from configdb_sync.addresses import Addresses
+from configdb_sync.masking import Masker
+from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
+from configdb_sync.store.runs import PastRun, RunNode
+from configdb_sync.store.states import NodeRow, State
+from configdb_sync.sync.layers import Leaf, leaf_json
+from configdb_sync.tenants import views
+from configdb_sync.tenants.listing import Page
+from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.status import Status
+from configdb_sync.web.requests import encoded
+
+
+def _base(scope: str | None, environment: int) -> str:
+    """Return the URL below which an environment's resources are: a tenant's, or an operator's."""
+    return f"/environments/{environment}" if scope is None else Place(scope, environment).url
+
+
+def _shown(status: Status | None) -> str | None:
+    return None if status is None else status.shown
+
+
+def environments_view(
+    page: Page[EnvironmentSummary], limit: int, failed: Mapping[str, int], scope: str | None
+) -> dict[str, Any]:
+    """Return a page of environments; ``failed``: how many nodes failed, by run."""
+    return {
+        "environments": [_environment_item(one, failed, scope) for one in page.items],
+        "environments_next": _next("/environments", page.marker, limit),
+    }
+
+
+def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope: str | None) -> dict[str, Any]:
+    base = _base(scope, one.environment)
+    return {
+        "environment": one.environment,
+        "status": _shown(one.counts.status),
+        "status_details": one.counts.details,
+        "resource_count": one.counts.size,
+        "tenants": [
+            {
+                "tenant": tenant,
+                "home": holding.home,
+                "resource_count": holding.counts.size,
+                "status": _shown(holding.status),
+                "links": {"self": Place(tenant, one.environment).url},
+            }
+            for tenant, holding in one.holdings
+        ],
+        "last_run": None if one.newest is None else _run_item(one.newest, failed, scope),
+        "links": {"matrix": f"{base}/matrix", "runs": f"{base}/runs"},
+    }
+
+
+def _run_item(run: PastRun, failed: Mapping[str, int], scope: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "run": run.identity,
+        "environment": run.environment,
+        "kind": run.kind,
+        "stage": run.stage,
+        "started_at": _moment(run.started),
+        "finished_at": _moment(run.finished),
+        "seconds": run.seconds,
+        "outcome": run.outcome,
+        "nodes": run.nodes,
+        "nodes_failed": failed.get(run.identity, 0),
+        "links": {"self": f"{_base(scope, run.environment)}/runs/{run.identity}"},
+    }
+    if scope is None:
+        names = ("author", "host", "place", "exit", "uploads", "writes", "problems", "bytes", "digest")
+        found |= {name: getattr(run, name) for name in names}
+    return found
+
+
+def runs_view(
+    environment: int,
+    runs: Sequence[PastRun],
+    marker: str | None,
+    limit: int,
+    *,
+    failed: Mapping[str, int],
+    scope: str | None,
+) -> dict[str, Any]:
+    """Return a page of runs, newest first."""
+    base = f"{_base(scope, environment)}/runs"
+    return {"runs": [_run_item(run, failed, scope) for run in runs], "runs_next": _next(base, marker, limit)}
+
+
+def run_view(
+    run: PastRun,
+    nodes: Sequence[RunNode],
+    report: Mapping[str, Any] | None,
+    failed: Mapping[str, int],
+    scope: str | None,
+) -> dict[str, Any]:
+    """Return a run: what it did with each node; operators also see its problems and what it withheld."""
+    found = _run_item(run, failed, scope)
+    if scope is not None:
+        return found | {"done": [{"node": node.node, "outcome": node.outcome} for node in nodes]}
+    reported = {} if report is None else report["json"]
+    problems = [problem for node in reported.get("nodes", ()) for problem in node["problems"]]
+    unsafe = [{"node": node["node"], **one} for node in reported.get("nodes", ()) for one in node.get("unsafe", ())]
+    return found | {
+        "done": [vars(node) for node in nodes],
+        "stopped": reported.get("stopped"),
+        "trouble": problems,
+        "withheld": unsafe,
+        "withheld_digest": reported.get("unsafe_digest"),
+        "not_attempted": reported.get("not_attempted", []),
+    }
+
+
+def _source_item(source: SourceOwner) -> dict[str, Any]:
+    resource = source.resource
+    links = {}
+    if source.tenant is not None and resource is not None:
+        links["self"] = Place(source.tenant, resource.environment, source.name).url
+    return {
+        "name": source.name,
+        "tenant": source.tenant,
+        "status": _shown(source.status),
+        "status_details": None if resource is None else resource.details,
+        "links": links,
+    }
+
+
+def matrix_view(
+    found: NodeMatrix,
+    newest: PastRun | None,
+    nodes: list[dict[str, Any]],
+    *,
+    marker: str | None,
+    failed: Mapping[str, int],
+    scope: str | None,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return an environment's nodes by data sources; ``nodes``: those of this page, which ``query`` selected."""
+    environment = found.matrix.environment
+    return {
+        "environment": environment,
+        "node_count": len(found.matrix.rows),
+        "last_run": None if newest is None else _run_item(newest, failed, scope),
+        "data_sources": [_source_item(source) for source in found.sources],
+        "nodes": nodes,
+        "nodes_next": _next(f"{_base(scope, environment)}/matrix", marker, None, query),
+    }
+
+
+def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, Any]]:
+    """Return nodes as the matrix shows them."""
+
+    @cache  # most rows are alike
+    def statuses(states: tuple[State | None, ...]) -> list[str | None]:
+        return [None if state is None else state.value for state in states]
+
+    def level(row: NodeRow) -> dict[str, str] | None:
+        levels = addresses.of_node(row.node, row.fqdn)
+        return None if levels is None else dict(levels)
+
+    return [
+        {
+            "node": row.node,
+            "fqdn": row.fqdn,
+            "level": level(row),
+            "statuses": statuses(row.states),
+            "run": row.run,
+            "run_started_at": _moment(row.time),
+            "run_failed": row.failed,
+            "problems": [{"data_source": one.data_source, "what": one.what} for one in row.problems],
+        }
+        for row in rows
+    ]
+
+
+def layers_view(
+    item: Mapping[str, Any],
+    chosen: Sequence[Leaf],
+    marker: str | None,
+    limit: int,
+    *,
+    counts: Mapping[str, int],
+    query: Mapping[str, str],
+    masker: Masker,
+) -> dict[str, Any]:
+    """Return a page of a data source's leaves at a level, secrets masked; ``item``: its representation."""
+    return {
+        **item,
+        "counts": dict(counts),
+        "leaves": [leaf_json(leaf, masker) for leaf in chosen],
+        "leaves_next": _next(item["links"]["self"], marker, limit, query),
+    }
+
+
+def history_view(
+    item: Mapping[str, Any],
+    kind: str,
+    found: Iterable[VersionChanges],
+    marker: int | None,
+    limit: int,
+    *,
+    query: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return a page of a document's versions, newest first, each with its changes, secrets masked."""
+    versions = [
+        {
+            "version": one.version.number,
+            "time": one.version.time,
+            "author": one.version.author,
+            "run": one.version.run,
+            "comment": one.version.comment,
+            "changes": None
+            if one.changes is None
+            else [{"key": list(change.path), "before": change.before, "after": change.after} for change in one.changes],
+            "more_changes": one.more,
+        }
+        for one in found
+    ]
+    following = _next(item["links"]["self"], None if marker is None else str(marker), limit, query)
+    return {**item, "kind": kind, "versions": versions, "versions_next": following}
+
+
+@lru_cache(maxsize=1024)
+def _moment(time: datetime | None) -> str | None:
+    return None if time is None else views.moment(int(time.timestamp() * 1_000_000))
+
+
+def _next(base: str, marker: str | None, limit: int | None, query: Mapping[str, str] | None = None) -> str | None:
+    if marker is None:
+        return None
+    asked = {name: value for name, value in (query or {}).items() if name not in {"limit", "marker"}}
+    if limit is not None:
+        asked["limit"] = str(limit)
+    asked["marker"] = marker
+    return f"{base}?{'&'.join(f'{name}={encoded(value)}' for name, value in asked.items())}"

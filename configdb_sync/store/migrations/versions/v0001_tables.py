@@ -1,0 +1,374 @@
+"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants.
+
+Times of runs are seconds since the epoch, those of tenants microseconds. Before 0.1.0 the two halves had a history
+each: what such a database has already, stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from alembic.util import CommandError
+from sqlalchemy.dialects import postgresql
+
+revision = "v0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+_RUNS, _TENANTS = "sync_schema", "tenants_schema"
+"""The tables that said of each half which version it was of."""
+_STATUSES = ("active", "build", "error")
+
+
+def upgrade() -> None:
+    """Make all tables."""
+    there = set(sa.inspect(op.get_bind()).get_table_names())
+    if not _adopted(_RUNS, there):
+        _nodes()
+        _runs()
+        _state()
+        _leases()
+        _versions()
+    else:
+        _convert(there)
+    if not _adopted(_TENANTS, there):
+        _tenants()
+        _holdings()
+        _former()
+        _work()
+        _page()
+
+
+def _convert(there: set[str]) -> None:
+    """Have leases be for anything, and the key's marker for all tables."""
+    bind = op.get_bind()
+    held = bind.execute(sa.text("SELECT 'environment ' || environment AS name, run, host, until FROM leases"))
+    rows = [dict(row) for row in held.mappings()]
+    op.drop_table("leases")
+    _leases()
+    if rows:
+        bind.execute(sa.text("INSERT INTO leases VALUES (:name, :run, :host, :until)"), rows)
+    if "configdb_sync_keys" in there:
+        op.execute("UPDATE configdb_sync_keys SET tables = 'configdb_sync_schema' WHERE tables = 'sync_schema'")
+
+
+def _adopted(table: str, there: set[str]) -> bool:
+    """Tell whether a half is there; the table that says so is dropped. Raises ``CommandError`` for an older one."""
+    if table not in there:
+        return False
+    found = op.get_bind().execute(sa.text(f"SELECT version_num FROM {table}")).scalar()  # noqa: S608
+    if found != revision:
+        raise CommandError(f"{table} says {found!r}")
+    op.drop_table(table)
+    return True
+
+
+def _nodes() -> None:
+    op.create_table(
+        "records",
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("environment", sa.Integer, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("data_source", sa.Text, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.Column("run", sa.Text, nullable=False),
+        sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
+        sa.PrimaryKeyConstraint("place", "environment", "node", "data_source"),
+    )
+    op.create_index("records_by_number", "records", ["number"])
+    op.create_index("records_by_node", "records", ["node"])
+    op.create_table(
+        "nodes",
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("environment", sa.Integer, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("fqdn", sa.Text, nullable=False),
+        sa.Column("run", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("place", "environment", "node"),
+    )
+    op.create_table(
+        "quiet",
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("environment", sa.Integer, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("place", "environment", "node"),
+    )
+
+
+def _runs() -> None:
+    op.create_table(
+        "runs",
+        sa.Column("identity", sa.Text, primary_key=True),
+        sa.Column("environment", sa.Integer, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("author", sa.Text, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("pid", sa.Integer, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("stage", sa.Text),
+        sa.Column("started", sa.Double, nullable=False),
+        sa.Column("finished", sa.Double),
+        sa.Column("outcome", sa.Text),
+        sa.Column("exit", sa.Integer),
+        sa.Column("nodes", sa.Integer),
+        sa.Column("uploads", sa.Integer),
+        sa.Column("writes", sa.Integer),
+        sa.Column("problems", sa.Integer),
+        sa.Column("digest", sa.Text),
+        sa.Column("bytes", sa.BigInteger),
+        sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
+    )
+    op.create_index("runs_by_environment", "runs", ["environment", "number"])
+    op.create_index("runs_by_number", "runs", ["number"])
+    op.create_table(
+        "run_nodes",
+        sa.Column("run", sa.Text, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("outcome", sa.Text, nullable=False),
+        sa.Column("uploads", sa.Integer, nullable=False),
+        sa.Column("writes", sa.Integer, nullable=False),
+        sa.Column("problems", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("run", "node"),
+    )
+    op.create_table(
+        "run_reports",
+        sa.Column("run", sa.Text, primary_key=True),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+    )
+
+
+def _state() -> None:
+    op.create_table(
+        "open_problems",
+        sa.Column("environment", sa.Integer, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("node", sa.Text, nullable=False),
+        sa.Column("number", sa.Integer, nullable=False),
+        sa.Column("data_source", sa.Text),
+        sa.Column("what", sa.Text, nullable=False),
+        sa.Column("run", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("environment", "place", "node", "number"),
+    )
+    op.create_table(
+        "withheld",
+        sa.Column("digest", sa.Text, primary_key=True),
+        sa.Column("environment", sa.Integer),
+        sa.Column("run", sa.Text),
+        sa.Column("noted", sa.Double, nullable=False),
+        sa.Column("changes", sa.LargeBinary),
+        sa.Column("author", sa.Text),
+        sa.Column("approved", sa.Double),
+        sa.Column("spent", sa.Text),
+        sa.Column("runs", sa.Integer, nullable=False, server_default="0"),
+    )
+
+
+def _leases() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+    )
+
+
+def _versions() -> None:
+    op.create_table(
+        "document_blobs",
+        sa.Column("address", sa.Text, primary_key=True),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+    )
+    op.create_table(
+        "document_versions",
+        sa.Column("server", sa.Text, nullable=False),
+        sa.Column("environment", sa.BigInteger, nullable=False),
+        sa.Column("level", sa.Text, nullable=False),
+        sa.Column("data_source", sa.Text, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("number", sa.Integer, nullable=False),
+        sa.Column("time", sa.Double, nullable=False),
+        sa.Column("author", sa.Text),
+        sa.Column("run", sa.Text),
+        sa.Column("comment", sa.Text),
+        sa.Column("digest", sa.Text, nullable=False),
+        sa.Column("content", sa.Text, sa.ForeignKey("document_blobs.address"), nullable=False),
+        sa.PrimaryKeyConstraint("server", "environment", "level", "data_source", "kind", "number"),
+    )
+    op.create_index("document_versions_by_content", "document_versions", ["content"])
+
+
+def _number() -> sa.types.TypeEngine[int]:
+    return sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+def _by_code_point() -> sa.types.TypeEngine[str]:
+    return sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def _status() -> list[sa.Column[Any]]:
+    status: Any = sa.Enum(*_STATUSES, name="resource_status")
+    if op.get_bind().dialect.name == "postgresql":
+        status = postgresql.ENUM(*_STATUSES, name="resource_status", create_type=False)
+    return [
+        sa.Column("status", status, nullable=True),
+        sa.Column("status_details", sa.String(4096), nullable=True),
+        sa.Column("version", sa.BigInteger, nullable=False, server_default="1"),
+        sa.Column("tag", sa.BigInteger, nullable=False, server_default="1"),
+        sa.Column("created", sa.BigInteger, nullable=False),
+        sa.Column("updated", sa.BigInteger, nullable=False),
+    ]
+
+
+def _counts() -> list[sa.Column[Any]]:
+    return [
+        sa.Column(name, sa.Integer, nullable=False, server_default="0") for name in ("size", "active", "build", "error")
+    ]
+
+
+def _to(table: str, column: str, target: str) -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(
+        [column], [f"{target}.number"], name=f"fk_{table}_{column}_{target}"[:63], ondelete="CASCADE"
+    )
+
+
+def _tenants() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        postgresql.ENUM(*_STATUSES, name="resource_status").create(op.get_bind(), checkfirst=True)
+    op.create_table(
+        "tenants",
+        sa.Column("number", _number(), nullable=False),
+        sa.Column("id", _by_code_point(), nullable=False),
+        sa.Column("metadata", sa.Text, nullable=False, server_default="{}"),
+        sa.Column("updatable", sa.Boolean, nullable=False, server_default=sa.true()),
+        *_counts(),
+        *_status(),
+        sa.Column("deleted", sa.BigInteger, nullable=True),
+        sa.Column("purge_after", sa.BigInteger, nullable=True),
+        sa.PrimaryKeyConstraint("number", name="pk_tenants"),
+        sa.UniqueConstraint("id", name="uq_tenants_id"),
+        sa.CheckConstraint("length(id) BETWEEN 1 AND 255", name="ck_tenants_id_length"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tenants_purge_after", "tenants", ["purge_after"])
+
+
+def _holdings() -> None:
+    op.create_table(
+        "tenant_holdings",
+        sa.Column("number", _number(), nullable=False),
+        sa.Column("tenant", _number(), nullable=False),
+        sa.Column("environment", sa.BigInteger, nullable=False),
+        sa.Column("home", sa.Boolean, nullable=False, server_default=sa.false()),
+        *_counts(),
+        *_status(),
+        sa.PrimaryKeyConstraint("number", name="pk_tenant_holdings"),
+        sa.UniqueConstraint("tenant", "environment", name="uq_tenant_holdings_tenant_environment"),
+        _to("tenant_holdings", "tenant", "tenants"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tenant_holdings_environment", "tenant_holdings", ["environment"])
+    op.create_index(
+        "uq_tenant_holdings_home",
+        "tenant_holdings",
+        ["environment"],
+        unique=True,
+        sqlite_where=sa.text("home"),
+        postgresql_where=sa.text("home"),
+    )
+    op.create_table(
+        "tenant_resources",
+        sa.Column("number", _number(), nullable=False),
+        sa.Column("holding", _number(), nullable=False),
+        sa.Column("environment", sa.BigInteger, nullable=False),
+        sa.Column("name", _by_code_point(), nullable=False),
+        sa.Column("definition", sa.BigInteger, nullable=True),
+        sa.Column("entered", sa.BigInteger, nullable=False),
+        sa.Column("run", sa.Text, nullable=True),
+        *_status(),
+        sa.PrimaryKeyConstraint("number", name="pk_tenant_resources"),
+        sa.UniqueConstraint("environment", "name", name="uq_tenant_resources_environment_name"),
+        _to("tenant_resources", "holding", "tenant_holdings"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tenant_resources_holding_name", "tenant_resources", ["holding", "name"])
+
+
+def _former() -> None:
+    op.create_table(
+        "tenant_former_homes",
+        sa.Column("tenant", _number(), nullable=False),
+        sa.Column("resource", _number(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "resource", name="pk_tenant_former_homes"),
+    )
+    op.create_index("ix_tenant_former_homes_resource", "tenant_former_homes", ["resource"])
+    op.create_table(
+        "tenant_former_holders",
+        sa.Column("tenant", _number(), nullable=False),
+        sa.Column("holding", _number(), nullable=False),
+        sa.Column("cut", sa.BigInteger, nullable=False),
+        sa.Column("moved", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "holding", name="pk_tenant_former_holders"),
+        _to("tenant_former_holders", "tenant", "tenants"),
+        _to("tenant_former_holders", "holding", "tenant_holdings"),
+    )
+    op.create_index("ix_tenant_former_holders_holding", "tenant_former_holders", ["holding"])
+
+
+def _work() -> None:
+    op.create_table(
+        "tenant_outbox",
+        sa.Column("number", _number(), nullable=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("environment", sa.BigInteger, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("noted", sa.BigInteger, nullable=False),
+        sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("failure", sa.Text, nullable=True),
+        sa.PrimaryKeyConstraint("number", name="pk_tenant_outbox"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "tenant_leases",
+        sa.Column("name", sa.String(32), nullable=False),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_tenant_leases"),
+    )
+    op.create_table(
+        "tenant_audit",
+        sa.Column("number", _number(), nullable=False),
+        sa.Column("time", sa.BigInteger, nullable=False),
+        sa.Column("tenant", _by_code_point(), nullable=False),
+        sa.Column("path", sa.Text, nullable=False),
+        sa.Column("action", sa.String(32), nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("origin", sa.Text, nullable=False),
+        sa.Column("request", sa.Text, nullable=False),
+        sa.Column("details", sa.Text, nullable=False, server_default="{}"),
+        sa.PrimaryKeyConstraint("number", name="pk_tenant_audit"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tenant_audit_tenant_number", "tenant_audit", ["tenant", "number"])
+
+
+def _page() -> None:
+    op.create_table(
+        "tenant_status_turns",
+        sa.Column("place", sa.String(64), nullable=False),
+        sa.Column("asked", sa.BigInteger, nullable=False),
+        sa.Column("fresh", sa.Boolean, nullable=False, server_default=sa.true()),
+        sa.PrimaryKeyConstraint("place", name="pk_tenant_status_turns"),
+    )
+    op.create_index("ix_tenant_status_turns_asked", "tenant_status_turns", ["asked"])
+    op.create_table(
+        "tenant_ended_sessions",
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("digest", name="pk_tenant_ended_sessions"),
+    )
+    op.create_index("ix_tenant_ended_sessions_until", "tenant_ended_sessions", ["until"])

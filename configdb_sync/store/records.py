@@ -1,0 +1,274 @@
+"""The product's memory of each document: what was uploaded, what the file held, the node's own text (U18).
+
+A record is small: whole contents are kept of hidden keys alone (``merge``). Before a file is written its record
+names both contents, the one that was read and the one that will be there; when the write is confirmed, the second
+alone. So whatever is killed when, what the file holds is known.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from configdb_sync.hiera import KeptText
+from configdb_sync.jsonvalues import ABSENT, Json, Slot
+from configdb_sync.store.database import Database
+from configdb_sync.store.schema import LEASES, NODES, QUIET, RECORDS, next_number
+
+
+@dataclass(frozen=True)
+class HiddenKey:
+    """What is remembered of a key whose content in the file is not, or may not be, the node's own."""
+
+    values: Slot
+    ours: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is remembered of one document of one node.
+
+    ``values`` is the digest of the document last uploaded. ``files`` are the sha256 of the contents that the file
+    may have (None: no file): one, or two while a write is unconfirmed. ``kept`` is the node's own text of what
+    we replaced (``HieraDocument.rewritten``), ``marks`` the types that JSON lacks in it. ``created``: the file
+    is there for an override alone. ``unsettled`` are the keys that were ambiguous: they are judged anew each time.
+    ``restored``: it comes from a backup, and what happened to the file since isn't known.
+    """
+
+    values: str
+    files: tuple[str | None, ...]
+    hidden: Mapping[str, HiddenKey] = field(default_factory=dict, repr=False)
+    kept: Mapping[str, KeptText] = field(default_factory=dict, repr=False)
+    marks: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    created: bool = False
+    unsettled: tuple[str, ...] = ()
+    restored: bool = False
+
+
+def encode(record: Record) -> bytes:
+    """Return a record as bytes; ``decode`` gives the same record back."""
+    body = {
+        "values": record.values,
+        "files": list(record.files),
+        "hidden": {
+            key: {"values": _boxed(hidden.values), "ours": [_boxed(own) for own in hidden.ours]}
+            for key, hidden in record.hidden.items()
+        },
+        "kept": {key: [kept.text, *kept.written] for key, kept in record.kept.items()},
+        "marks": dict(record.marks),
+        "created": record.created,
+        "unsettled": list(record.unsettled),
+        **({"restored": True} if record.restored else {}),
+    }
+    return zlib.compress(json.dumps(body, separators=(",", ":")).encode("ascii"))
+
+
+def decode(body: bytes) -> Record:
+    """Return the record that ``encode`` made the bytes of."""
+    found: dict[str, Any] = json.loads(zlib.decompress(body))
+    return Record(
+        values=found["values"],
+        files=tuple(found["files"]),
+        hidden={
+            key: HiddenKey(_unboxed(hidden["values"]), tuple(map(_unboxed, hidden["ours"])))
+            for key, hidden in found["hidden"].items()
+        },
+        kept={key: KeptText(text, tuple(written)) for key, (text, *written) in found["kept"].items()},
+        marks=found["marks"],
+        created=found["created"],
+        unsettled=tuple(found["unsettled"]),
+        restored=found.get("restored", False),
+    )
+
+
+def _boxed(slot: Slot) -> list[Json]:
+    return [] if slot is ABSENT else [slot]
+
+
+def _unboxed(box: list[Json]) -> Slot:
+    return box[0] if box else ABSENT
+
+
+class Records:
+    """The records of one environment's nodes at one place, in the product's own database."""
+
+    def __init__(self, database: Database, place: str, environment: int, run: str) -> None:
+        self._database = database
+        self._place = place
+        self._environment = environment
+        self._run = run
+
+    def of_node(self, node: str) -> dict[str, Record]:
+        """Return the node's records by data source."""
+        query = sa.select(RECORDS.c.data_source, RECORDS.c.body).where(self._here(), RECORDS.c.node == node)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
+        return {name: decode(body) for name, body in rows}
+
+    def left_elsewhere(self, node: str) -> dict[str, Record]:
+        """Return the node's records of other environments that are newer than those of this one, by data source.
+
+        A node whose files are moved to another environment takes our writing along (U18).
+        """
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                sa.select(RECORDS).where(RECORDS.c.node == node).order_by(RECORDS.c.number)
+            ).all()
+        )
+        newest = {row.data_source: row for row in rows}
+        return {name: decode(row.body) for name, row in newest.items() if row.environment != self._environment}
+
+    def store(self, node: str, records: Mapping[str, Record]) -> None:
+        """Replace the node's records of the given data sources, durably, all or none."""
+        if not records:
+            return
+        rows = [
+            {
+                "place": self._place,
+                "environment": self._environment,
+                "node": node,
+                "data_source": name,
+                "body": encode(record),
+                "run": self._run,
+            }
+            for name, record in records.items()
+        ]
+
+        def work(connection: sa.Connection) -> None:
+            number = next_number(connection, RECORDS.c.number)
+            self._delete(connection, node, records)
+            connection.execute(sa.insert(RECORDS), [{**row, "number": number} for row in rows])
+
+        self._database.write(work)
+
+    def forget(self, node: str, data_sources: Iterable[str]) -> None:
+        """Drop records of documents that are neither stored nor on the node any more."""
+        names = list(data_sources)
+        if names:
+            self._database.write(lambda connection: self._delete(connection, node, names))
+
+    def saw(self, names: Mapping[str, str]) -> None:
+        """Remember the FQDNs of nodes, by identity."""
+        here = sa.and_(NODES.c.place == self._place, NODES.c.environment == self._environment)
+
+        def work(connection: sa.Connection) -> None:
+            rows = connection.execute(sa.select(NODES.c.node, NODES.c.fqdn).where(here))
+            known = {row.node: row.fqdn for row in rows}
+            new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
+            if not new:
+                return
+            connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
+            connection.execute(
+                sa.insert(NODES),
+                [
+                    {
+                        "place": self._place,
+                        "environment": self._environment,
+                        "node": node,
+                        "fqdn": fqdn,
+                        "run": self._run,
+                    }
+                    for node, fqdn in new.items()
+                ],
+            )
+
+        self._database.write(work)
+
+    def quiet(self, node: str) -> bytes | None:
+        """Return what ``keep_quiet`` kept of a node."""
+        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
+        query = sa.select(QUIET.c.body).where(here, QUIET.c.node == node)
+        found: bytes | None = self._database.read(lambda connection: connection.execute(query).scalar())
+        return found
+
+    def keep_quiet(self, nodes: Mapping[str, bytes]) -> None:
+        """Remember nodes at rest (``quiet``)."""
+        if not nodes:
+            return
+        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
+        rows = [
+            {"place": self._place, "environment": self._environment, "node": node, "body": body}
+            for node, body in nodes.items()
+        ]
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(sa.delete(QUIET).where(here, QUIET.c.node.in_(list(nodes))))
+            connection.execute(sa.insert(QUIET), rows)
+
+        self._database.write(work)
+
+    def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
+        connection.execute(
+            sa.delete(RECORDS).where(self._here(), RECORDS.c.node == node, RECORDS.c.data_source.in_(list(names)))
+        )
+
+    def _here(self) -> sa.ColumnElement[bool]:
+        return sa.and_(RECORDS.c.place == self._place, RECORDS.c.environment == self._environment)
+
+
+def distrust(database: Database) -> None:
+    """Mark all that a backup brought back: its records may be older than the nodes' files. No run is at work in it."""
+
+    def work(connection: sa.Connection) -> None:
+        for row in connection.execute(sa.select(RECORDS)).mappings().all():
+            keys = ("place", "environment", "node", "data_source")
+            here = sa.and_(*(RECORDS.c[name] == row[name] for name in keys))
+            body = encode(replace(decode(row["body"]), restored=True))
+            connection.execute(sa.update(RECORDS).where(here).values(body=body))
+        connection.execute(sa.delete(QUIET))
+        connection.execute(sa.delete(LEASES))
+
+    database.write(work)
+
+
+def remembered(database: Database, environment: int) -> dict[str, dict[str, dict[str, Record]]]:
+    """Return all that is remembered of an environment: records by node, place and data source.
+
+    A node that was only seen has a place without records.
+    """
+    seen = sa.select(NODES.c.node, NODES.c.place).where(NODES.c.environment == environment)
+    kept = sa.select(RECORDS.c.node, RECORDS.c.place, RECORDS.c.data_source, RECORDS.c.body)
+
+    def work(connection: sa.Connection) -> dict[str, dict[str, dict[str, Record]]]:
+        found: dict[str, dict[str, dict[str, Record]]] = {}
+        for node, place in connection.execute(seen):
+            found.setdefault(node, {}).setdefault(place, {})
+        for node, place, name, body in connection.execute(kept.where(RECORDS.c.environment == environment)):
+            found.setdefault(node, {}).setdefault(place, {})[name] = decode(body)
+        return found
+
+    return database.read(work)
+
+
+def names_seen(database: Database, environment: int) -> dict[str, tuple[str, ...]]:
+    """Return the FQDNs under which nodes of an environment were seen, wherever they were read, by identity."""
+    query = sa.select(NODES.c.node, NODES.c.fqdn).where(NODES.c.environment == environment)
+    rows = database.read(lambda connection: connection.execute(query.order_by(NODES.c.place)).all())
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        found[row.node] = (*found.get(row.node, ()), row.fqdn)
+    return found
+
+
+def forget_documents(
+    database: Database, environment: int, node: str, places: Iterable[str], data_sources: Iterable[str]
+) -> None:
+    """Drop the records of a node's documents at these places; where none is left, the node itself."""
+    where, names = list(places), list(data_sources)
+
+    def work(connection: sa.Connection) -> None:
+        here = sa.and_(RECORDS.c.environment == environment, RECORDS.c.node == node, RECORDS.c.place.in_(where))
+        connection.execute(sa.delete(RECORDS).where(here, RECORDS.c.data_source.in_(names)))
+        left = connection.execute(sa.select(RECORDS.c.place).where(here)).scalars()
+        gone = set(where) - set(left)
+        connection.execute(
+            sa.delete(NODES).where(
+                NODES.c.environment == environment, NODES.c.node == node, NODES.c.place.in_(sorted(gone))
+            )
+        )
+
+    database.write(work)

@@ -1,0 +1,239 @@
+"""How each data source of an environment stands, by what runs recorded (S8): for the tenants' status."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from configdb_sync.names import natural_key, one_line
+from configdb_sync.store.database import Database
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, PastRun, PastRuns, Problem
+from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES
+
+_RECORDS = sa.table("records", sa.column("environment"), sa.column("node"), sa.column("data_source"))
+_SHOWN = 3
+_LONGEST = 500
+
+
+class State(Enum):
+    """What can be said of a data source."""
+
+    BUILD = "BUILD"
+    ACTIVE = "ACTIVE"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """A data source's state, with what goes on or went wrong. No secret is in it."""
+
+    state: State
+    details: str = ""
+
+
+def source_states(database: Database, past: PastRuns, environment: int) -> dict[str, SourceState]:
+    """Return the state of every data source that runs have a record or an open problem of.
+
+    BUILD while a run is at work on the environment. Else ERROR if some node's document of it, or such a node as a
+    whole, failed when it was last worked on, or the last run died; else ACTIVE: files and ConfigDB agreed.
+    """
+    working = past.at_work(environment)
+    nodes, problems = database.read(lambda connection: _known(connection, environment))
+    if working is not None:
+        return dict.fromkeys(nodes, SourceState(State.BUILD, f"run {working.identity} is at work"))
+    newest = past.newest(environment, 1)
+    died = f"run {newest[0].identity} died" if newest and newest[0].outcome == DIED else ""
+    found = {}
+    for name in nodes:
+        lines = [died] if died else []
+        lines += [
+            f"node {node}: {what}"
+            for node, data_source, what in problems
+            if data_source == name or (data_source is None and node in nodes[name])
+        ]
+        more = f" ... ({len(lines)})" if len(lines) > _SHOWN else ""
+        details = one_line("; ".join(lines[:_SHOWN]) + more, _LONGEST)
+        found[name] = SourceState(State.ERROR if lines else State.ACTIVE, details)
+    return found
+
+
+def _known(
+    connection: Connection, environment: int
+) -> tuple[Mapping[str, frozenset[str]], list[tuple[str, str | None, str]]]:
+    """Return each data source's nodes, and the open problems as (node, data source, what)."""
+    nodes: dict[str, set[str]] = defaultdict(set)
+    records = sa.select(_RECORDS.c.data_source, _RECORDS.c.node).where(_RECORDS.c.environment == environment)
+    for name, node in connection.execute(records):
+        nodes[name].add(node)
+    query = sa.select(OPEN_PROBLEMS).where(OPEN_PROBLEMS.c.environment == environment)
+    problems = [(row.node, row.data_source, row.what) for row in connection.execute(query)]
+    for node, name, _ in problems:
+        if name is not None:
+            nodes[name].add(node)
+    problems.sort(key=lambda problem: natural_key(problem[0]))
+    return {name: frozenset(found) for name, found in sorted(nodes.items())}, problems
+
+
+_LOOKED_BACK = 20
+"""Runs that are looked through for the last one that was done with a node."""
+
+
+class NodeRow(NamedTuple):
+    """One node: the state of each data source in the matrix's order (None: nobody knows of any such file of it), the
+    last run that was done with it, and what is wrong."""
+
+    node: str
+    fqdn: str | None
+    states: tuple[State | None, ...]
+    run: str | None = None
+    time: datetime | None = None
+    failed: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An environment's nodes by data sources. ``newest``: its newest run, which may be at work."""
+
+    environment: int
+    data_sources: tuple[str, ...]
+    rows: tuple[NodeRow, ...] = field(repr=False)
+    newest: PastRun | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the records say: names of nodes, their data sources, open problems; and the runs, newest first, with the
+    nodes that each was done with."""
+
+    names: Mapping[str, str | None]
+    documents: Mapping[str, tuple[str, ...]]
+    problems: Mapping[str, Sequence[Problem]]
+    runs: Sequence[tuple[PastRun, Mapping[str, str]]]
+
+
+def stamp_of(database: Database, past: PastRuns, environment: int) -> tuple[object, ...]:
+    """Return a value that changes when the environment's matrix may.
+
+    What it is made of is changed by runs, and taken away with the nodes that are no more: so the newest run, how far it
+    is, and how many records there are of each kind tell it.
+    """
+    newest = past.newest(environment, 1)
+    counted = [
+        sa.select(sa.func.count()).select_from(table).where(table.c.environment == environment)
+        for table in (RECORDS, NODES, OPEN_PROBLEMS)
+    ]
+    done = sa.select(sa.func.count()).select_from(RUN_NODES)
+    counted.append(done.where(RUN_NODES.c.run == (newest[0].identity if newest else "")))
+    whole = sa.select(*(query.scalar_subquery() for query in counted))
+    return (*newest, *database.read(lambda connection: tuple(connection.execute(whole).one())))
+
+
+def read_matrix(
+    database: Database, past: PastRuns, environment: int, data_sources: Collection[str], *, more: bool
+) -> Matrix:
+    """Return the matrix of an environment with these data sources, and with ``more`` all others that there are records
+    of."""
+    names, documents, problems = database.read(lambda connection: _known_matrix(connection, environment))
+    known = Known(names, documents, problems, _runs(past, environment, set(names)))
+    return matrix(environment, known, data_sources, more=more)
+
+
+def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *, more: bool = True) -> Matrix:
+    """Return the matrix of what is known. Pure.
+
+    BUILD while a run is at work that wasn't done with the node yet; ERROR if the document, or the node as a whole,
+    failed when it was last worked on, or if the newest run died before it was done with the node; else ACTIVE.
+    """
+    found = set(data_sources)
+    if more:
+        found |= {name for documents in set(known.documents.values()) for name in documents}
+        found |= {one.data_source for several in known.problems.values() for one in several if one.data_source}
+    sources = tuple(sorted(found))
+    newest = known.runs[0] if known.runs else None
+    look = _Look(sources)
+    rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural_key)]
+    return Matrix(environment, sources, tuple(rows), None if newest is None else newest[0])
+
+
+class _Look:
+    """The states of a row; most nodes look alike, so each look is worked out once."""
+
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        self._sources = sources
+        self._made: dict[object, tuple[State | None, ...]] = {}
+
+    def __call__(
+        self, documents: tuple[str, ...], broken: frozenset[str | None], whole: State | None
+    ) -> tuple[State | None, ...]:
+        key = (documents, broken, whole)
+        if key not in self._made:
+            there = {*documents, *broken}
+            self._made[key] = tuple(
+                None if name not in there else whole or (State.ERROR if name in broken else State.ACTIVE)
+                for name in self._sources
+            )
+        return self._made[key]
+
+
+_NOTHING: frozenset[str | None] = frozenset()
+
+
+def _row(node: str, known: Known, look: _Look, newest: tuple[PastRun, Mapping[str, str]] | None) -> NodeRow:
+    documents, problems = known.documents.get(node, ()), tuple(known.problems.get(node, ()))
+    whole = None
+    if newest is not None and node not in newest[1]:
+        if newest[0].outcome == AT_WORK:
+            whole = State.BUILD
+        elif newest[0].outcome == DIED:
+            whole = State.ERROR
+            problems += (Problem(None, f"run {newest[0].identity} died before it was done with this node"),)
+    broken = frozenset(one.data_source for one in problems) if problems else _NOTHING
+    if whole is None and None in broken:
+        whole = State.ERROR
+    states = look(documents, broken, whole)
+    for run, outcomes in known.runs:
+        if node in outcomes:
+            failed = outcomes[node] == FAILED
+            return NodeRow(node, known.names[node], states, run.identity, run.started, failed, problems)
+    return NodeRow(node, known.names[node], states, problems=problems)
+
+
+def _known_matrix(
+    connection: Connection, environment: int
+) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]], dict[str, list[Problem]]]:
+    documents: dict[str, list[str]] = defaultdict(list)
+    problems: dict[str, list[Problem]] = defaultdict(list)
+    seen = sa.select(NODES.c.node, NODES.c.fqdn).where(NODES.c.environment == environment).order_by(NODES.c.place)
+    names: dict[str, str | None] = {row.node: row.fqdn for row in connection.execute(seen).all()}
+    # These columns are in the key: no record's body is read.
+    records = sa.select(RECORDS.c.node, RECORDS.c.data_source).where(RECORDS.c.environment == environment)
+    for node, name in connection.execute(records).all():
+        documents[node].append(name)
+    wrong = sa.select(OPEN_PROBLEMS).where(OPEN_PROBLEMS.c.environment == environment).order_by(OPEN_PROBLEMS.c.number)
+    for row in connection.execute(wrong).all():
+        problems[row.node].append(Problem(row.data_source, row.what))
+    for node in (*documents, *problems):
+        names.setdefault(node, None)
+    return names, {node: tuple(found) for node, found in documents.items()}, problems
+
+
+def _runs(past: PastRuns, environment: int, nodes: set[str]) -> list[tuple[PastRun, Mapping[str, str]]]:
+    """Return the newest run, and as many before it as it takes to have one for each node."""
+    found: list[tuple[PastRun, Mapping[str, str]]] = []
+    left = set(nodes)
+    for run in past.newest(environment, _LOOKED_BACK):
+        if found and not left:
+            break
+        outcomes = past.outcomes(run.identity)
+        if not found or not left.isdisjoint(outcomes):
+            found.append((run, outcomes))
+            left -= outcomes.keys()
+    return found
