@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import yaml
 
@@ -46,14 +46,14 @@ LOGIN = frozenset(
 )
 """What ``login`` in the settings file may hold: keystoneauth's variables without ``OS_``, in lower case."""
 _WHOLE = frozenset({"OS_AUTH_URL", "OS_CLOUD"})
-"""A place that names the Keystone gives the whole login; places before it may only change single values of it."""
+"""The place that names the Keystone gives the whole login; places before it can only change single values of it."""
 OTHER_VARIABLES = frozenset(
     {
         *("SETTINGS", "FAILPOINT", "PYTHON", "PYTHONS", "RUNTIME", "RUNTIME_GLIBC", "RUNTIME_SHA256"),
         *("CACHE", "PACKAGES", "FIXTURES", "TEST_SHELL", "CONTRACT_URL"),
     }
 )
-"""Variables that are no settings, without the prefix: of the launcher, the build and the tests."""
+"""Variables of the launcher, the build and the tests, without the prefix: no settings."""
 _USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 _MORE = ("login", "services")
@@ -64,7 +64,7 @@ SERVICES = ("configdb", "tenants")
 
 @dataclass(frozen=True)
 class SettingsLayer:
-    """What one place says: ``values`` by the settings' names, ``login`` by keystoneauth's variables (``OS_*``)."""
+    """The settings of one place: ``values`` by their names, ``login`` by keystoneauth's variables (``OS_*``)."""
 
     place: str
     values: Mapping[str, Any]
@@ -73,38 +73,39 @@ class SettingsLayer:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a command. ``origins`` names the place that each value came from, by field name.
+    """All settings of a command, each with its reader from ``setting_values``.
 
-    ``login`` holds keystoneauth's ``OS_*`` variables, secrets among them; ``login_origins`` their places. ``services``
-    holds what the settings file says of each of ``SERVICES``, as it stands there.
+    ``origins`` names the place that each value came from, by field name. ``login`` holds keystoneauth's ``OS_*``
+    variables, secrets among them; ``login_origins`` their places. ``services`` holds the options of each of
+    ``SERVICES`` as the settings file gives them.
     """
 
-    configdb: str = "embedded"
-    configdb_database: str | None = None
-    configdb_token_file: Path | None = None
-    configdb_ca: Path | None = None
-    configdb_insecure: bool = False
-    database: str | None = None
-    key_file: Path | None = None
-    state: str | None = None
-    tenant: str = "admin"
-    levels: Levels = DEFAULT_LEVELS
-    data_sources: tuple[str, ...] = ()
-    writable: tuple[str, ...] = DEFAULT_WRITABLE
-    parallel: int = 4
-    unsafe_share: float = 0.5
-    wait: float = 240.0
-    nailgun: str | None = None
-    nailgun_ca: Path | None = None
-    page_url: str | None = None
-    mco_config: Path = Path("/etc/mcollective/client.cfg")
-    mco_timeout: float = 60.0
-    mco_connect_limit: float = 10.0
-    mco_attempts: int = 3
-    time_limit: float | None = None
-    failure_policy: tuple[str, ...] = ("deploying", "configdb")
-    keep_runs: int = 50
-    keep_versions: int = 30
+    configdb: Annotated[str, values.configdb] = "embedded"
+    configdb_database: Annotated[str | None, values.text] = None
+    configdb_token_file: Annotated[Path | None, values.path] = None
+    configdb_ca: Annotated[Path | None, values.path] = None
+    configdb_insecure: Annotated[bool, values.flag] = False
+    database: Annotated[str | None, values.text] = None
+    key_file: Annotated[Path | None, values.path] = None
+    state: Annotated[str | None, values.text] = None
+    tenant: Annotated[str, values.tenant] = "admin"
+    levels: Annotated[Levels, values.levels] = DEFAULT_LEVELS
+    data_sources: Annotated[tuple[str, ...], values.names] = ()
+    writable: Annotated[tuple[str, ...], values.places] = DEFAULT_WRITABLE
+    parallel: Annotated[int, values.whole(1, 64)] = 4
+    unsafe_share: Annotated[float, values.number(0, 1)] = 0.5
+    wait: Annotated[float, values.number(0, 86400)] = 240.0
+    nailgun: Annotated[str | None, values.address] = None
+    nailgun_ca: Annotated[Path | None, values.path] = None
+    page_url: Annotated[str | None, values.address] = None
+    mco_config: Annotated[Path, values.path] = Path("/etc/mcollective/client.cfg")
+    mco_timeout: Annotated[float, values.number(0.1, 86400)] = 60.0
+    mco_connect_limit: Annotated[float, values.number(0.1, 3600)] = 10.0
+    mco_attempts: Annotated[int, values.whole(1, 100)] = 3
+    time_limit: Annotated[float | None, values.number(1, 86400)] = None
+    failure_policy: Annotated[tuple[str, ...], values.choices(FAILURES)] = ("deploying", "configdb")
+    keep_runs: Annotated[int, values.whole(1, 100000)] = 50
+    keep_versions: Annotated[int, values.whole(1, 100000)] = 30
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     login: Mapping[str, str] = field(default_factory=dict, repr=False)
     login_origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -112,7 +113,7 @@ class Settings:
 
     @property
     def names_user(self) -> bool:
-        """Whether the login says as whom; the plugin alone always names Keystone."""
+        """Whether the login names a user or token. The plugin alone always names Keystone, and maybe no user."""
         return not _USERS.isdisjoint(self.login)
 
     def file(self, name: str) -> Path | None:
@@ -154,35 +155,11 @@ def _authorities(origin: str, name: str, path: Path | None) -> Path | None:
 
 
 READERS: Mapping[str, Callable[[Any], Any]] = {
-    "configdb": values.configdb,
-    "configdb_database": values.text,
-    "configdb_token_file": values.path,
-    "configdb_ca": values.path,
-    "configdb_insecure": values.flag,
-    "database": values.text,
-    "key_file": values.path,
-    "state": values.text,
-    "tenant": values.tenant,
-    "levels": values.levels,
-    "data_sources": values.names,
-    "writable": values.places,
-    "parallel": values.whole(1, 64),
-    "unsafe_share": values.number(0, 1),
-    "wait": values.number(0, 86400),
-    "nailgun": values.address,
-    "nailgun_ca": values.path,
-    "page_url": values.address,
-    "mco_config": values.path,
-    "mco_timeout": values.number(0.1, 86400),
-    "mco_connect_limit": values.number(0.1, 3600),
-    "mco_attempts": values.whole(1, 100),
-    "time_limit": values.number(1, 86400),
-    "failure_policy": values.choices(FAILURES),
-    "keep_runs": values.whole(1, 100000),
-    "keep_versions": values.whole(1, 100000),
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Settings, include_extras=True).items()
+    if get_origin(hint) is Annotated
 }
-"""How each setting is read (``setting_values``)."""
-
+"""How each setting is read, by name."""
 
 _USERS_VARIABLES = frozenset(name.upper() for name in READERS) | {"SETTINGS", "PYTHON"}
 _VARIABLES = _USERS_VARIABLES | OTHER_VARIABLES
@@ -196,11 +173,10 @@ def read_settings(
 ) -> Settings:
     """Return the settings.
 
-    ``flags``: by field name, None where the flag wasn't given. A flag that is empty is refused; elsewhere what is empty
-    counts as not given. ``file``: named by the user; else the default one
-    where it exists. ``layers``: what comes after the file, the most important first. Raises ``SettingsError`` that
-    names the setting, its place and what it takes, and for an unknown
-    ``CONFIGDB_SYNC_...`` variable.
+    ``flags``: by field name, None where the flag wasn't given. An empty flag is refused; elsewhere an empty value
+    counts as not given. ``file``: named by the user; otherwise the default one if it exists. ``layers``: the places
+    after the file, the most important first. Raises ``SettingsError`` that names the setting, its place and what it
+    takes, and for an unknown ``CONFIGDB_SYNC_...`` variable.
     """
     own, services = _from_file(file)
     places = (_flags(flags), _variables(environ), *own, *layers)
@@ -221,7 +197,7 @@ def read_settings(
 
 def _flags(flags: Mapping[str, Any]) -> SettingsLayer:
     for name, value in flags.items():
-        # What an unset variable of a shell leaves isn't what its author means.
+        # An unset variable of a shell leaves an empty value, which its author doesn't mean.
         if isinstance(value, str) and values.is_empty(value):
             flag = f"--{name.replace('_', '-')}"
             raise SettingsError(f"{flag}: {name} is empty", way_out="give a value, or leave the flag out")
@@ -256,13 +232,13 @@ def _meant(name: str, known: Collection[str], prefix: str = "") -> str:
 
 
 def _place(layer: SettingsLayer, name: str) -> str:
-    """Return what a value's origin is called."""
+    """Return the name of a value's origin."""
     named = {"flags": f"--{name.replace('_', '-')}", "environment": f"{ENVIRON_PREFIX}{name.upper()}"}
     return named.get(layer.place, layer.place)
 
 
 def _login(places: Sequence[SettingsLayer]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the login to Keystone and its values' origins: the first place's, up to one that names the Keystone."""
+    """Return the login to Keystone and its values' origins: from all places up to the one that names the Keystone."""
     found: dict[str, str] = {}
     origins: dict[str, str] = {}
     for layer in places:
@@ -316,7 +292,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _check_once(path: Path, node: yaml.Node | None) -> None:
-    """Raise ``SettingsError`` for a name that stands twice: one of both values would be passed by (R7)."""
+    """Raise ``SettingsError`` for a name that occurs twice: one of the two values would be ignored (R7)."""
     if not isinstance(node, yaml.MappingNode):
         return
     seen = set()
@@ -324,7 +300,7 @@ def _check_once(path: Path, node: yaml.Node | None) -> None:
         if isinstance(key.value, str) and key.value in seen:
             raise SettingsError(
                 f"the settings file {path} has {str(key.value)[:60]} twice, at line {key.start_mark.line + 1}",
-                way_out="take one of them out",
+                way_out="remove one of them",
             )
         seen.add(key.value if isinstance(key.value, str) else id(key))
         _check_once(path, value)
@@ -353,6 +329,3 @@ def _file(path: Path) -> dict[str, Any]:
                 way_out=_meant(str(name), {*READERS, *_MORE}),
             )
     return found
-
-
-assert {one.name for one in fields(Settings)} == {*READERS, *_MORE, "origins", "login_origins"}

@@ -16,8 +16,9 @@ from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.store.lease import run_lock
 from configdb_sync.store.opening import open_store
 from configdb_sync.sync.gc import Collector, Leftovers, Present
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.render_gc import leftover_json, leftover_lines, removal_lines
+from configdb_sync.sync.render.json_values import leftover_json
+from configdb_sync.sync.render.text import leftover_lines, removal_lines
+from configdb_sync.sync.run_options import RunOptions
 
 
 @click.command("gc")

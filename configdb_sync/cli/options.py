@@ -35,7 +35,7 @@ from configdb_sync.store.keyring import Keyring
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.records import names_seen
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.sync import orders
+from configdb_sync.sync import standing_overrides
 from configdb_sync.sync.history import recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -217,7 +217,7 @@ class Session:
 
     def addresses(self, client: ConfigDBClient, environment: int) -> Addresses:
         """Return the places of an environment's nodes: by what runs noted in ConfigDB, else by the settings."""
-        return orders.addresses_of(client, environment, self.settings.levels)
+        return standing_overrides.addresses_of(client, environment, self.settings.levels)
 
     def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
         """Return a client of the Nailgun that the settings name, None if they name none.

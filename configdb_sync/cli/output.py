@@ -14,7 +14,7 @@ import click
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.plan import Plan
-from configdb_sync.sync.render import form_of, lines
+from configdb_sync.sync.render.forms import form_of, lines
 from configdb_sync.sync.report import Report
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}

@@ -15,9 +15,10 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.store.approvals import LASTS_RUNS, Approvals
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.runs import Alive, PastRuns
-from configdb_sync.sync.render import FORMS
-from configdb_sync.sync.render_runs import run_json, run_lines, runs_lines
-from configdb_sync.sync.wording import count
+from configdb_sync.sync.render.forms import FORMS
+from configdb_sync.sync.render.json_values import run_json
+from configdb_sync.sync.render.text import run_lines, runs_lines
+from configdb_sync.sync.render.wording import count
 
 
 @click.command()

@@ -7,7 +7,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Self
 
-from configdb_sync.sync.listeners import Progress
+from configdb_sync.sync.report import ProgressListener
 
 _LINES = 10
 
@@ -41,7 +41,7 @@ class LineProgress:
             print(f"{self._done} of {self._total} nodes done", file=sys.stderr)
 
 
-def progress_for() -> AbstractContextManager[Progress]:
+def progress_for() -> AbstractContextManager[ProgressListener]:
     """Return the progress that fits standard error."""
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         # Late: most runs have no terminal, and it takes longer to load than a small run takes.

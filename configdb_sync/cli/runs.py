@@ -23,15 +23,13 @@ from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.runs import About, Alive
-from configdb_sync.sync.conduct import Conduct
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.pace import STAGE_LIMIT, Pace
-from configdb_sync.sync.render import FORMS, form_of
-from configdb_sync.sync.report import Report, exit_of_plan
-from configdb_sync.sync.run import Run
-from configdb_sync.sync.stage import NodeStatuses, Stage, WithoutNailgun
-from configdb_sync.sync.tally import Tally
+from configdb_sync.sync.deployment import NodeStatuses, WithoutNailgun
+from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
+from configdb_sync.sync.render.forms import FORMS, form_of
+from configdb_sync.sync.report import Report, RunProgress, exit_of_plan
+from configdb_sync.sync.run import Run, RunSession
+from configdb_sync.sync.run_options import RunOptions, Stage
 from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.registry import Registry
@@ -168,9 +166,9 @@ def sync(
     if deployment is not None:
         deployment.read(settings.failure_policy)
     _check_report(report)
-    pace = Pace(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
-    tally = Tally(session.run, asked["environment"], clock, None if stage is None else stage.value)
-    begun: list[Conduct] = []
+    pace = Deadline(clock, STAGE_LIMIT if settings.time_limit is None and stage else settings.time_limit)
+    tally = RunProgress(session.run, asked["environment"], clock, None if stage is None else stage.value)
+    begun: list[RunSession] = []
     knowing: list[NodeStatuses] = [WithoutNailgun()]
 
     def tell(found: Report) -> Exit:
@@ -204,7 +202,7 @@ def sync(
             os.getpid(),
             stage=None if stage is None else stage.value,
         )
-        conduct = Conduct(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
+        conduct = RunSession(run, about, session.state.folder, pace, tally, settings.wait, settings.keep_runs)
         begun.append(conduct)
         found = conduct.sync()
     if stage is Stage.PRE or (stage is not None and settings.page_url is not None):

@@ -17,9 +17,9 @@ from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
-from configdb_sync.sync.carry_out import Executor
-from configdb_sync.sync.examine import Examiner
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.apply import Executor
+from configdb_sync.sync.node import Examiner
+from configdb_sync.sync.run_options import RunOptions
 
 MCOLLECTIVE = "mcollective"
 """What ``--from`` says for the nodes themselves. A folder of that name is ``./mcollective``."""
@@ -87,7 +87,7 @@ def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeS
         raise SettingsError("where Nailgun is isn't known", way_out="give --nailgun https://<master>:8443")
     # Late: few runs are from here.
     from configdb_sync.nodes.nailgun import NailgunNodes
-    from configdb_sync.sync.nailgun_run import NailgunExaminer, NailgunExecutor
+    from configdb_sync.sync.nailgun_source import NailgunExaminer, NailgunExecutor
 
     nodes = NailgunNodes(nailgun, roster)
     nodes.identities()

@@ -15,9 +15,18 @@ import click
 
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.sync.render_stage import error_lines, stage_lines
+from configdb_sync.sync.deployment import (
+    DEFAULT_POLICY,
+    FailureKind,
+    NodeStatuses,
+    Policy,
+    deployment_result,
+    deployment_result_of_error,
+    error_lines,
+    stage_lines,
+)
 from configdb_sync.sync.report import Report
-from configdb_sync.sync.stage import DEFAULT_POLICY, Failures, NodeStatuses, Policy, Stage, verdict, verdict_of_error
+from configdb_sync.sync.run_options import Stage
 
 stage_option = click.option(
     "--stage",
@@ -35,17 +44,17 @@ class Deployment:
 
     def read(self, failure_policy: Iterable[str]) -> None:
         """Take the policy of the settings."""
-        self.policy = frozenset(map(Failures, failure_policy))
+        self.policy = frozenset(map(FailureKind, failure_policy))
 
     def say(self, report: Report, nodes: NodeStatuses) -> Exit:
         """Print the lines about a run and return the exit code."""
-        found = verdict(report, self.stage, self.policy, None if report.exit is Exit.OK else nodes.statuses)
+        found = deployment_result(report, self.stage, self.policy, None if report.exit is Exit.OK else nodes.statuses)
         click.echo("\n".join(stage_lines(report, found)))
         return found.exit
 
     def say_error(self, error: ProductError, code: Exit) -> Exit:
         """Print the line about an error that ended the run and return the exit code."""
-        found = verdict_of_error(error, code, self.stage, self.policy)
+        found = deployment_result_of_error(error, code, self.stage, self.policy)
         click.echo("\n".join(error_lines(error, found)))
         return found.exit
 

@@ -11,7 +11,7 @@ from configdb_sync.cli.options import Session
 from configdb_sync.configdb import changes, edits, typed
 from configdb_sync.configdb.change import OVERRIDES, VALUES
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync import orders
+from configdb_sync.sync import standing_overrides
 
 _SHOWN = 12
 
@@ -133,7 +133,9 @@ def override_command(
         wanted = arguments.for_all_nodes(path, levels)
         with session.client(comment=comment) as client:
             addresses = session.addresses(client, env)
-            outcome = orders.order_all(client, addresses, session.seen(env), orders.Order(data_source, wanted, content))
+            outcome = standing_overrides.set_for_all_nodes(
+                client, addresses, session.seen(env), standing_overrides.StandingOverride(data_source, wanted, content)
+            )
         click.echo(f"{data_source}: {edits.shown_key(wanted)} is overridden for all nodes, also for those to come.")
         _say_nodes("It is so in ConfigDB for", outcome.done)
         _say_nodes("Left alone, for they have an override of their own:", outcome.kept)
@@ -174,7 +176,9 @@ def rm_override_command(
     if all_nodes:
         wanted = arguments.for_all_nodes(path, levels)
         with session.client(comment=comment) as client:
-            outcome = orders.end_order(client, session.addresses(client, env), session.seen(env), data_source, wanted)
+            outcome = standing_overrides.end_for_all_nodes(
+                client, session.addresses(client, env), session.seen(env), data_source, wanted
+            )
         click.echo(f"{data_source}: {edits.shown_key(wanted)} is no longer overridden for all nodes.")
         _say_nodes("Taken back from", outcome.done)
         _say_nodes("Left alone, for their override was changed since:", outcome.kept)

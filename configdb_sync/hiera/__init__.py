@@ -1,4 +1,4 @@
-"""Hiera's files: documents as Ruby reads them, and which data source a file is. Knows no network, no database."""
+"""Hiera's files: documents as Ruby reads them, and which data source a file is. It uses no network and no database."""
 
 from configdb_sync.hiera.documents import HieraDocument, KeptText, Reader, Rewrite, created, either
 

@@ -1,4 +1,4 @@
-"""From a file's bytes to its text, and from the text to pieces that mean alone what they mean together; no parsing.
+"""A file's bytes as text, and the text cut into pieces that have the same meaning alone; nothing is parsed here.
 
 A *border* is a line that starts, at exactly the column of its siblings, with a plain key of simple characters (or,
 within a list, with ``- ``). A caller that parses the pieces must fall back to the whole text wherever a piece doesn't
@@ -24,7 +24,7 @@ _PATH = re.compile(r"[A-Za-z0-9_.@+-]*(?:/[A-Za-z0-9_.@+-]+)+|[A-Za-z0-9_@+-][A-
 
 
 def decode(raw: bytes) -> str:
-    """Return the text without its byte order mark. Raises ``DocumentError`` that names the byte's place."""
+    """Return the text without its byte order mark. Raises ``DocumentError`` that names the wrong byte."""
     if len(raw) > MAX_BYTES:
         raise fault(f"it has {len(raw)} bytes; at most {MAX_BYTES} are read")
     try:
@@ -58,7 +58,7 @@ _FIRST_ITEM = re.compile(_ITEM)
 _BODY_START = re.compile(_BLANK)
 _OPENER = re.compile(r"[ ]*([A-Za-z0-9_][A-Za-z0-9_./@+-]*):[ ]*\n")
 
-# Line ends of YAML 1.1 that the cuts below don't know, and characters that end a file early or not at all.
+# Line ends of YAML 1.1 that the patterns don't know, and characters that end a text early or not at all.
 _ODD_ASCII = ("\r", "\0")
 _ODD_OTHER = ("\x85", "\u2028", "\u2029", "\ufeff")
 _ODD_START = r"(?P<odd>---|\.\.\.|[%?])"
@@ -66,7 +66,7 @@ _ODD_START = r"(?P<odd>---|\.\.\.|[%?])"
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What stands below one key: the pieces of a mapping or of a list."""
+    """The pieces of the mapping or list below one key."""
 
     key: str
     mapping: bool

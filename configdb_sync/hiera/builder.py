@@ -1,6 +1,6 @@
-"""From a YAML text to the values that Ruby would hold, over libyaml's events.
+"""Builds from libyaml's events the values that Ruby would have.
 
-Both Psych and PyYAML stand on libyaml, so the syntax is the same to the byte; what scalars, tags, merge keys,
+Both Psych and PyYAML use libyaml, so the syntax is the same to the byte; what scalars, tags, merge keys,
 aliases and duplicate keys mean is Psych's (``docs/decisions/own-yaml-builder.md``).
 """
 
@@ -35,10 +35,10 @@ from configdb_sync.hiera.scalars import MERGE, ScalarError, Special
 from configdb_sync.jsonvalues import MAX_DEPTH
 
 Value: TypeAlias = Any
-"""What Ruby holds: JSON's kinds with ``Special`` among the scalars and the keys. Shared by aliases, never changed."""
+"""A value of Ruby's: JSON's kinds, with ``Special`` as scalars and keys too. Shared by aliases, never changed."""
 
 MAX_EXPANSION = 1 << 21
-"""Characters that the aliases of one text may stand for in all; beyond it is taken for an alias bomb."""
+"""Characters that all aliases of one text may stand for; more is refused as an alias bomb."""
 
 _STR_ONLY = frozenset({str})
 _UNKNOWN = object()
@@ -46,7 +46,7 @@ _UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """What an anchor stands for: its value, the characters that it takes written out, its height, whether it is odd."""
+    """An anchor's value, its size in characters when written out, its height, and whether it holds a ``Special``."""
 
     value: Value
     size: int
@@ -59,7 +59,7 @@ class Built:
     """One text's value.
 
     ``empty``: no value at all. ``odd``: it holds a ``Special``. ``repeats``: a mapping names a key twice. ``anchors``:
-    those that the text defines, as they stand at its end. ``uses``: those it has from elsewhere.
+    those that the text defines, as they are at its end. ``uses``: those that it uses from elsewhere.
     """
 
     value: Value
@@ -84,7 +84,7 @@ def build(text: str, plain: PlainScalars, anchors: Mapping[str, Anchored] | None
 
 
 def syntax_fault(error: YAMLError, text: str) -> UnreadableDocumentError:
-    """Return the fault for what libyaml found wrong in ``text``; libyaml's own words hold no content."""
+    """Return the error for what libyaml refuses in ``text``; libyaml's messages quote no content."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(str(part) for part in (error.context, error.problem) if part)
@@ -128,7 +128,7 @@ class _Builder:
         return Built(value, empty and value is None, self.odd, self.repeats, self.anchors, frozenset(self.uses))
 
     def _walk(self, event: Any) -> None:
-        # The hot loop: known plain scalars and quoted ones are settled right here.
+        # The hot loop: known plain scalars and quoted ones are resolved right here.
         next_event = self.next_event
         known = self.plain.known
         while True:

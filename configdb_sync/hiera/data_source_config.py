@@ -45,8 +45,8 @@ DEFAULT: Mapping[Layout, tuple[DataSource, ...]] = {
 }
 """The data sources of each layout, in Hiera's order.
 
-Two are the source document's: ``override/configuration`` (on nodes a folder of that name) and
-``override/hostname`` for its ``override/<hostname>.yaml``.
+Two are the source document's (``docs/decisions/which-files-are-data-sources.md``): ``override/configuration``, a folder
+on nodes, and ``override/hostname`` for ``override/<hostname>.yaml``.
 """
 
 _FORMS = 'an entry is a name, "name=path", {"name": ..., "path": ...}, a family "folder/*", or "-name"'
@@ -56,10 +56,9 @@ _KNOWN = frozenset(source.name for sources in DEFAULT.values() for source in sou
 def parse_entries(entries: Sequence[Json], base: Sequence[DataSource]) -> tuple[DataSource, ...]:
     """Return the data sources of ``base`` with the entries applied in order.
 
-    A name alone is its own path. A name that is there already keeps its place and takes the new path.
-    ``-name`` takes one out; it may name a data source of the other layout's defaults, as one setting serves
-    both. Raises ``SettingsError`` that names the entry: malformed, two paths for one name, two names for one
-    path, a name that ConfigDB can't have.
+    A name alone is its own path. An existing name keeps its place and gets the new path. ``-name`` removes one; it may
+    name a default data source of the other layout, as one setting serves both. Raises ``SettingsError`` that names the
+    entry if it is malformed, gives a name two paths or a path two names, or has a name that ConfigDB can't have.
     """
     check_entries(entries)
     sources = {source.name: source for source in base}
@@ -77,7 +76,7 @@ def parse_entries(entries: Sequence[Json], base: Sequence[DataSource]) -> tuple[
 
 
 def check_entries(entries: Sequence[Json]) -> None:
-    """Raise ``SettingsError`` for what is wrong whatever data sources the entries are applied to."""
+    """Raise ``SettingsError`` for entries that are wrong whatever data sources they are applied to."""
     if isinstance(entries, (str, Mapping)):
         raise SettingsError(f"data_sources is no list: {_shown(entries)}", way_out=_FORMS)
     given: dict[str, str] = {}

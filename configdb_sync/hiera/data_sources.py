@@ -40,7 +40,7 @@ class DataSource:
 
     @property
     def template(self) -> Template:
-        """The parts of ``path``. Raises ValueError as ``placeholders.parse`` does."""
+        """The parts of ``path``. Raises ValueError as ``path_template.parse`` does."""
         return path_template.parse(self.path)
 
 
@@ -103,11 +103,10 @@ def _reads_as_integer(name: str) -> bool:
 class NodeMap:
     """The data sources of one node and their files, by paths below ``/etc/hiera`` with ``.yaml``.
 
-    ``sources``: name to path, for every declared data source that has a file name on this node (the file
-    itself may be missing) and for every member of a family that was seen. ``undeclared``: files that no data
-    source is. ``faults``: files that a family would take but can't, by path. ``notes``: why a declared data
-    source has no file name on this node, by name. ``families``: the folders of the families. ``declared``:
-    all declared names.
+    ``sources``: name to path, for every declared data source that has a path on this node (the file itself may be
+    missing) and for every member of a family that was seen. ``undeclared``: files of no data source. ``faults``: files
+    in a family's folder that can't be data sources, by path. ``notes``: by name, why a declared data source has no path
+    on this node. ``families``: the folders of the families. ``declared``: all declared names.
     """
 
     sources: Mapping[str, str]
@@ -119,13 +118,13 @@ class NodeMap:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """Path to name: ``sources`` turned round."""
+        """Path to name: the reverse of ``sources``."""
         return {path: name for name, path in self.sources.items()}
 
     def path_of(self, name: str) -> str | None:
         """Return the path of a data source's file on this node, None if it has none.
 
-        A family's member that isn't on this node is answered too: an override of it creates the file.
+        A family's member that isn't on this node has a path too: an override of it creates the file.
         """
         if name in self.sources:
             return self.sources[name]
@@ -133,7 +132,7 @@ class NodeMap:
         return path if self.source_of(path) == name else None
 
     def source_of(self, path: str) -> str | None:
-        """Return the name of the data source that a file, there or not, is on this node; None if of none."""
+        """Return the name of a file's data source on this node, whether the file exists or not; None if it has none."""
         if path in self.files:
             return self.files[path]
         name = path.removesuffix(SUFFIX)
@@ -145,9 +144,8 @@ class NodeMap:
 def map_node(sources: Sequence[DataSource], facts: Mapping[str, Json], files: Collection[str]) -> NodeMap:
     """Return the map of a node with these facts and files.
 
-    Where two declared data sources come to the same file on this node, the more literal one has it (no
-    placeholder before one with, fewer before more, longer text before shorter, at last the order of
-    declaration); every declared one goes before a family.
+    If two declared data sources have the same path on this node, the more literal one gets the file: the one with fewer
+    placeholders, then with more literal text, then the one declared first. Every declared one comes before a family.
     """
     owners: dict[str, str] = {}
     notes: dict[str, str] = {}
@@ -194,7 +192,7 @@ def _literalness(source: DataSource) -> tuple[int, int]:
 
 def _in_family(path: str, families: frozenset[str]) -> bool:
     folder, _, file = path.rpartition("/")
-    # A hidden file is an editor's or a copy's; it is reported as undeclared, not taken for a plugin's.
+    # A hidden file is an editor's or a copy's: it is reported as undeclared.
     return folder in families and file.endswith(SUFFIX) and file != SUFFIX and not file.startswith(".")
 
 

@@ -32,7 +32,7 @@ _Parsed: TypeAlias = tuple[dict[str, KeyEntry], list[str]]
 
 
 class HieraDocument:
-    """One file's content, never changed. What it hands out is shared with other documents: not to be changed either."""
+    """One file's content, immutable. Its values are shared with other documents, so don't change them either."""
 
     __slots__ = ("_digest", "_entries", "_reader", "raw", "values", "warnings")
 
@@ -80,7 +80,7 @@ class HieraDocument:
 
 
 class Reader:
-    """Reads documents and remembers their blocks, within bounds; one a run. Safe to share by threads."""
+    """Reads documents and remembers their blocks, within bounds. A run has one; threads may share it."""
 
     def __init__(self) -> None:
         self._plain = PlainScalars()
@@ -153,7 +153,7 @@ class Reader:
         """Return the block of a piece of a file; ``anchors`` are those of the pieces before it."""
         block = self._memory.get(piece)
         if block is not None and block.uses and block.uses <= anchors.keys():
-            # What it means depends on others: remembered once more for what these anchors stand for here.
+            # Its meaning depends on other pieces: it is remembered once for each meaning of their anchors.
             key = (piece, *((name, meaning(anchors[name])) for name in sorted(block.uses)))
             block = self._memory.get(key)
             if block is None:

@@ -1,8 +1,8 @@
-"""From values to YAML text that every Psych reads back as exactly these values.
+"""Writes values as YAML text that every Psych reads back as exactly these values.
 
-Strings stand double-quoted on one line, whatever they hold; everything else plain. Measured with Ruby, this is the one
-style in which nothing changes its type or its text (Y03, Y04, Y12). Escaped is what isn't printable, raw U+2028 and
-U+0085 fold to a space.
+Strings are double-quoted on one line, whatever they hold; everything else is plain. Tests with Ruby show that no other
+style keeps every type and text (Y03, Y04, Y12). Unprintable characters are escaped: raw U+2028 and U+0085 would fold
+to a space.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check(value: Json) -> None:
 
 
 def scalar(value: Value) -> str:
-    """Return a scalar as it stands in a file."""
+    """Return a scalar's YAML text."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Special):

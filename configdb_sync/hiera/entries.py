@@ -20,7 +20,7 @@ from configdb_sync.jsonvalues import Json, canonical, dumps
 T = TypeVar("T")
 
 _CUT_FROM = 6000
-"""A piece of at least so many characters is cut further; smaller ones are parsed in less time than they are cut."""
+"""A piece of at least so many characters is cut further; parsing a smaller one is faster than cutting it."""
 
 _DEEPEST_CUT = 4
 
@@ -81,9 +81,9 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The keys of one piece of a file, what is repeated in it (lines count from the piece's first), and its anchors.
+    """The keys of one piece of a file, the repeated keys (lines count from the piece's first), and its anchors.
 
-    ``anchors`` are those that it defines for the pieces after it, ``uses`` those that it has from pieces before it.
+    ``anchors`` are those that it defines for the pieces after it, ``uses`` those that it uses from pieces before it.
     """
 
     entries: tuple[KeyEntry, ...]
@@ -118,11 +118,11 @@ def _part(key: str | None, value: Json) -> _Part:
 
 
 class _NotApartError(Exception):
-    """A piece doesn't mean alone what it would mean within the whole, or is of a kind that isn't joined."""
+    """A piece has another meaning alone than within the whole, or is of a kind that isn't joined."""
 
 
 class Blocks:
-    """Parses blocks and remembers their parts, so that of a block with one new leaf only that one is parsed."""
+    """Parses blocks and remembers their parts: of a block with one new leaf only the part around it is parsed."""
 
     def __init__(self, plain: PlainScalars, budget: int) -> None:
         self.plain = plain

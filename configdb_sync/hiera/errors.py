@@ -1,4 +1,4 @@
-"""How a document is refused: one error that names the line, the key's path and the reason, never a value (U19, U12)."""
+"""The error for an unreadable document: it names the line, the key's path and the reason, never a value (U19, U12)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from configdb_sync.errors import DocumentError
 
 @dataclass(eq=False)
 class UnreadableDocumentError(DocumentError):
-    """A document that is refused. ``line`` counts from 1; None where no single line is at fault."""
+    """A document that can't be read. ``line`` counts from 1; None if no single line is wrong."""
 
     line: int | None = None
     reason: str = ""

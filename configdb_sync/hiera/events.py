@@ -15,7 +15,7 @@ from yaml.events import ScalarEvent
 
 from configdb_sync.hiera.scalars import MERGE, Scalar, ScalarError, Special, resolve, to_float
 
-# Any: PyYAML's stubs call every mark and anchor optional, which they are not where they are asked for here.
+# Any: PyYAML's stubs call every mark and anchor optional, which they are not where they are used here.
 SCALAR: Any = events.ScalarEvent
 ALIAS: Any = events.AliasEvent
 MAPPING: Any = events.MappingStartEvent
@@ -37,7 +37,7 @@ _CORE = "tag:yaml.org,2002:"
 _STRINGS = frozenset({_CORE + "str", "!str"})
 _FLOATS = frozenset({_CORE + "float", "!float"})
 _SYMBOLS = frozenset({"!ruby/sym", "!ruby/symbol"})
-# Psych reads these by what the scalar looks like, whatever the tag says.
+# Psych ignores these tags and goes by the scalar itself.
 _BY_CONTENT = frozenset({"!", *(_CORE + name for name in ("int", "bool", "null", "timestamp", "merge", "value"))})
 
 MAPPING_TAGS = frozenset({None, "!", _CORE + "map"})
@@ -48,23 +48,23 @@ _MOST_KNOWN = 20_000
 
 
 class TagError(ScalarError):
-    """A tag that stands for more than JSON can carry."""
+    """A tag for values that JSON can't carry."""
 
 
 class PlainScalars:
-    """Remembers what plain scalars mean: the same few thousand come again in every file. Safe to share by threads."""
+    """Remembers what plain scalars mean: every file has the same few thousand. Threads may share it."""
 
     def __init__(self) -> None:
         self.known: dict[str, Scalar] = {}
 
     def resolve(self, text: str) -> Scalar:
         """Return what Ruby reads for a plain scalar; raises ``ScalarError`` as ``scalars.resolve`` does."""
-        # None is a value, too; and another thread may empty the dictionary at any time.
+        # None is a value too, and another thread may empty the dictionary at any time.
         value = self.known.get(text, MERGE)
         if value is not MERGE:
             return value
         value = resolve(text)
-        # Specials stay out, so that whoever finds a scalar in ``known`` knows that JSON has it.
+        # Specials stay out: the builder relies on JSON having every scalar in ``known``.
         if len(text) <= _LONGEST_KNOWN and not isinstance(value, Special):
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
@@ -79,7 +79,7 @@ def scalar_of(event: ScalarEvent, plain: PlainScalars) -> Scalar:
     if tag in _STRINGS:
         return _without_nul(text)
     if event.implicit[1]:
-        # Quoted it is a merge key all the same; only the tag of strings makes it a string.
+        # A quoted ``<<`` is a merge key too; only the tag of strings makes it a string.
         return MERGE if text == MERGE.text else _without_nul(text)
     if tag is None or tag in _BY_CONTENT:
         return _without_nul(plain.resolve(text))
@@ -115,7 +115,7 @@ _COMPLEX = object()
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """A key as it is held, the keys and indexes above it, its line (from 1). ``refused``: JSON can't carry it."""
+    """A key, the keys and indexes above it, and its line (from 1). ``refused``: JSON can't carry it."""
 
     path: tuple[object, ...]
     key: str | Special

@@ -110,8 +110,8 @@ class FileTexts:
     def file_text(self, raw: bytes) -> FileText | None:
         """Return the text of a file that reads as a mapping or as no keys.
 
-        None where keys don't each stand on lines of their own: a root in flow style, ``? `` keys, several keys on a
-        line, line ends that only YAML takes for such. A file like that can only be written as a whole.
+        None if some key doesn't have lines of its own: a root in flow style, ``? `` keys, several keys on a line, line
+        ends that only YAML knows. Such a file can only be written as a whole.
         """
         text = raw.decode("utf-8")
         head = BOM if text.startswith(BOM) else ""
@@ -138,7 +138,7 @@ class FileTexts:
 
 
 class _NoLinesError(Exception):
-    """A key doesn't stand on lines of its own."""
+    """A key doesn't have lines of its own."""
 
 
 @dataclass(slots=True)
@@ -202,8 +202,8 @@ class _Joining:
 def _end(text: str, found: _KeyFound, stop: int) -> int:
     """Return where the last line of a key ends, comments on it included, its line end not.
 
-    Blank lines at the end of a block scalar count as what follows, though they may be part of its value: what stands
-    around a key must not change where it ends, or its kept text wouldn't fit any more.
+    Blank lines at the end of a block scalar belong to the text after it, though they may be part of its value: the text
+    around a key must not change where the key ends, or its kept text wouldn't fit any more.
     """
     end = found.end
     if end > found.start and text[end - 1] == "\n":

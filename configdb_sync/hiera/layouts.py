@@ -19,7 +19,7 @@ _RESTORE = "deploy the node, or restore the file"
 
 
 class Layout(Enum):
-    """A layout of ``/etc/hiera``; its value is the base files, the one that Hiera asks first coming first."""
+    """A layout of ``/etc/hiera``; its value is the base files in Hiera's order."""
 
     FUEL9 = ("astute.yaml",)
     FUEL10 = ("node.yaml", "cluster.yaml")
@@ -33,9 +33,8 @@ class Layout(Enum):
 def layout_of(paths: Collection[str]) -> Layout:
     """Return the layout of a node with the files ``paths`` (below ``/etc/hiera``); ``NodeError`` if none.
 
-    Files that are there but can't be read count too: which layout it is doesn't depend on that.
-    ``astute.yaml`` decides where both are: no release that has the two files of Fuel 10 makes an
-    ``/etc/hiera/astute.yaml``, while nothing keeps a Fuel 9 plugin from writing a ``node.yaml``.
+    Files that can't be read count too. ``astute.yaml`` decides if the base files of both are there: no release with
+    the two files of Fuel 10 makes an ``/etc/hiera/astute.yaml``, while a Fuel 9 plugin may write a ``node.yaml``.
     """
     for layout in Layout:
         if all(path in paths for path in layout.base_files):
@@ -50,7 +49,7 @@ def layout_of(paths: Collection[str]) -> Layout:
 
 
 def is_foreign(path: str, layout: Layout) -> bool:
-    """Tell whether a new file at ``path`` would make a node of this layout pass for one of another."""
+    """Tell whether a new file at ``path`` would give a node of this layout the other one."""
     return layout_of({*layout.base_files, path}) is not layout
 
 
@@ -60,7 +59,7 @@ _LOOK = "look at the file: is it one that Fuel made?"
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """A node's own word on itself. ``scope`` is what placeholders are looked up in; it holds secrets."""
+    """A node's identity by its own files. Placeholders are looked up in ``scope``, which holds secrets."""
 
     uid: str
     environment: int
@@ -73,7 +72,7 @@ def facts_of(layout: Layout, documents: Mapping[str, Document]) -> NodeFacts:
     """Return a node's facts from its base documents by path (``astute.yaml``, or the two of Fuel 10).
 
     ``deployment_id`` and ``uid`` may each be an integer or text. ``fqdn`` and ``hostname`` are texts that may
-    be missing; ``hostname`` is then the first label of ``fqdn``, as Facter has it. Raises ``NodeError`` if a
+    be missing; ``hostname`` is then the first label of ``fqdn``, as in Facter. Raises ``NodeError`` if a
     base document, ``deployment_id`` or ``uid`` is missing, or one of the four isn't what it should be.
     """
     scope: dict[str, Json] = {}

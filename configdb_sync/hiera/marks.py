@@ -1,7 +1,7 @@
-"""The JSON form of what Ruby holds, and the way back (U19).
+"""Ruby's values as JSON, and back (U19).
 
 JSON has no Symbols, integer keys, dates and times (``docs/decisions/json-form.md``). They travel as text
-(``Special.text``), and *type marks* say where they stood, in JSON themselves:
+(``Special.text``), and *type marks*, which are JSON too, say where they stood:
 
 * ``"symbol"``, ``"date"``, ``"time"``: the value is one;
 * ``{"keys": KIND}`` or ``{"keys": {key: KIND}}``: a mapping all of whose keys are of that kind, or those named

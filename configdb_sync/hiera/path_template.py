@@ -1,8 +1,8 @@
-"""Paths with Hiera's placeholders: ``override/node/%{::fqdn}`` and what it is on one node.
+"""Paths with Hiera's placeholders, such as ``override/node/%{::fqdn}``, and the path that a node's facts make of one.
 
-Known are variables: ``%{fqdn}``, ``%{::fqdn}`` and dotted paths into facts (``%{network_metadata.vips.0}``).
+Supported are variables: ``%{fqdn}``, ``%{::fqdn}`` and dotted paths into facts (``%{network_metadata.vips.0}``).
 Hiera's functions (``%{hiera('x')}``) are refused when a path is declared. Where Hiera takes an unknown
-variable for an empty text, a path here has no file: a file named by half a path would be the wrong one.
+variable for an empty text, there is no path here: half of a path is the name of another file.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 @dataclass(frozen=True)
 class Template:
-    """A path in parts: texts as they stand at even places, names of facts at odd ones."""
+    """A path in parts: literal texts at even places, names of facts at odd ones."""
 
     parts: tuple[str, ...]
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The facts it needs, in order."""
+        """The names of the facts, in order."""
         return self.parts[1::2]
 
     @property
     def literal_length(self) -> int:
-        """How many characters stand as they are."""
+        """The number of literal characters."""
         return sum(map(len, self.parts[::2]))
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Template:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Template:
-    """Return the parts of a path. Raises ValueError that says what is wrong with which placeholder."""
+    """Return the parts of a path. Raises ValueError that names the wrong placeholder and the reason."""
     parts = _PLACEHOLDER.split(text)
     for name in parts[1::2]:
         if not _VARIABLE.fullmatch(name):
@@ -53,7 +53,7 @@ def parse(text: str) -> Template:
 
 
 def expand(template: Template, facts: Mapping[str, Json]) -> str:
-    """Return the path for a node with these facts. Raises ValueError that says why there is none.
+    """Return the path for a node with these facts. Raises ValueError with the reason if there is none.
 
     The text of the error names the fact, never its value: a fact may be a password.
     """
@@ -67,7 +67,7 @@ def expand(template: Template, facts: Mapping[str, Json]) -> str:
 
 
 def has_odd_characters(text: str) -> bool:
-    """Tell whether ``text`` holds control characters, line ends or what is no character at all."""
+    """Tell whether ``text`` holds control characters, line ends or surrogates."""
     return any(unicodedata.category(char) in _NOT_IN_NAMES for char in text)
 
 

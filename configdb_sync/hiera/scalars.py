@@ -36,14 +36,14 @@ class ScalarError(ValueError):
 
 
 MERGE = Special("merge", "<<")
-"""What ``<<`` is until its place shows whether it is a merge key or the string ``<<``."""
+"""``<<`` until its place decides whether it is a merge key or the string ``<<``."""
 
 
 Number = TypeVar("Number", int, float)
 Scalar: TypeAlias = bool | int | float | str | Special | None
 
 MAX_DIGITS = 4300
-"""Longest integer that Python converts from and to text by default; Ruby and JSON know no bound."""
+"""Longest integer that Python converts from and to text by default; Ruby and JSON have no limit."""
 
 _MAX_FLOAT_TEXT = 60  # Beyond, Ruby drops digits in ways of its own.
 _TOO_LARGE = 10**MAX_DIGITS

@@ -15,14 +15,14 @@ from configdb_sync.clock import Clock
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective import transport
 from configdb_sync.mcollective.bus_settings import BusSettings, Destination, Host, Replies
-from configdb_sync.mcollective.marshal import printable
+from configdb_sync.mcollective.envelope import printable
 from configdb_sync.mcollective.transport import ConnectionLostError, Inbox, Message, PumpedTransport, StompConnection
 
 _log = logging.getLogger(__name__)
 
-WAY_OUT = "see that the broker runs; --mco-connect-limit and --mco-attempts say how long and how often it is tried"
+WAY_OUT = "check that the broker runs; --mco-connect-limit and --mco-attempts set how long and how often it is tried"
 _STOMP = "1.1"
-"""The version that we ask for; without a word the broker speaks 1.0 (STOMP 1.2, Protocol Negotiation)."""
+"""The version that we request; without a request the broker speaks 1.0 (STOMP 1.2, Protocol Negotiation)."""
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _BEATS = 2.5
@@ -46,7 +46,7 @@ class BrokerConnection:
     """A connection that is logged in."""
 
     def __init__(self, host: Host, settings: BusSettings, clock: transport.Monotonic, name: str) -> None:
-        """Connect and log in within the limit. ``name``: of the place for replies.
+        """Connect and log in within the limit. ``name``: of the queue for replies.
 
         Raises ``UnreachableError`` and ``LoginRefusedError``, which name the host and the phase.
         """
@@ -79,7 +79,7 @@ class BrokerConnection:
     def receive(self, seconds: float) -> Message | None:
         """Return the next message, None if none comes within ``seconds``. Raises ``ConnectionLostError``."""
         deadline = self._clock() + seconds
-        # Nobody listened until now: that is no silence of the broker's.
+        # Nothing was read until now, so the time before doesn't count as the broker's silence.
         listening = self._clock()
         while True:
             message = self._inbox.take()
@@ -102,7 +102,7 @@ class BrokerConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether the connection still stands, as far as can be told at once."""
+        """Whether the connection is still up, as far as can be told without waiting."""
         try:
             self._transport.pump(0)
         except ConnectionLostError:
@@ -110,7 +110,7 @@ class BrokerConnection:
         return self._transport.is_connected() and self._inbox.error is None
 
     def close(self) -> None:
-        """Say goodbye where that goes at once, and close. May be called again."""
+        """Send DISCONNECT if that needs no waiting, and close. May be called again."""
         if self._transport.is_connected():
             self._connection.disconnect()
         self._transport.close()
@@ -140,7 +140,7 @@ class BrokerConnection:
     def _log_in(self) -> float:
         """Log in; return how many seconds of silence mean that the broker is gone, 0 for any."""
         beat = self._settings.heartbeat
-        # We promise no heartbeats: nobody sends them while a caller is busy with what it was given.
+        # We promise no heartbeats: nothing would send them while the caller works on an outcome.
         headers = {"heart-beat": f"0,{beat * 1000 - 500}"} if beat else {}
         try:
             self._connection.connect(self.host.user, self.host.password, headers=headers, with_connect_command=True)
@@ -148,7 +148,7 @@ class BrokerConnection:
                 left = self._deadline - self._clock()
                 if left <= 0:
                     limit = self._settings.bounds.connect
-                    raise self._unreachable("handshake", f"it took the connection and said nothing for {limit:g} s")
+                    raise self._unreachable("handshake", f"it accepted the connection and sent nothing for {limit:g} s")
                 self._transport.pump(min(left, _SLICE))
         except ConnectionLostError as error:
             if self._inbox.error is None and self._inbox.connected is None:
@@ -164,7 +164,7 @@ class BrokerConnection:
         version = str(self._inbox.connected.get("version", "1.0"))
         if version != _STOMP:
             raise IncompatibleError(
-                f"the broker {self.host} speaks STOMP {printable(version)[:20]}, not {_STOMP} as it was asked to",
+                f"the broker {self.host} speaks STOMP {printable(version)[:20]}, not {_STOMP} as requested",
                 way_out="use a broker with STOMP 1.1, such as RabbitMQ with its plugin rabbitmq_stomp",
                 phase="login",
             )
@@ -229,7 +229,7 @@ class Pool:
     def lend(self, patience: float = 0.0) -> BrokerConnection:
         """Return a free connection, or a new one. Raises ``BusError``.
 
-        ``patience``: seconds for which is tried beyond the number of attempts, for a broker that was there just now.
+        ``patience``: seconds of trying beyond the number of attempts, for a broker that was there a moment ago.
         """
         while True:
             with self._lock:
@@ -314,7 +314,7 @@ def try_broker(host: Host, settings: BusSettings, clock: Clock, name: str) -> st
             if not _comes(link, body, settings.bounds.connect, clock):
                 exchange = f"{settings.signer.collective}_{kind}"
                 raise BusError(
-                    f"the broker {host} took a message for {exchange} and didn't deliver it in time",
+                    f"the broker {host} took a message for {exchange} and did not deliver it in time",
                     way_out=f"see its exchange {exchange}, and the rights of user {host.user!r}",
                     phase="call",
                 )

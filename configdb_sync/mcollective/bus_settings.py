@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from configdb_sync.errors import BusError, SettingsError
 from configdb_sync.mcollective.envelope import CALLER, FUEL_TTL, IDENTITY, Signer
@@ -33,22 +32,12 @@ class Replies:
     subscribe: str | None = None
 
 
-class Connector(Protocol):
-    """One scheme of destinations."""
-
-    def replies(self, name: str) -> Replies:
-        """Return a place for replies that is the connection's own."""
-
-    def directed(self, identity: str, replies: Replies) -> Destination:
-        """Return where a request to one node goes. Raises ``BusError`` for what is no identity."""
-
-    def broadcast(self, agent: str, replies: Replies) -> Destination:
-        """Return where a request to all nodes with an agent goes."""
-
-
 @dataclass(frozen=True)
 class RabbitMQ:
-    """MCollective's connector ``rabbitmq``: two exchanges, and temporary queues for replies."""
+    """Where messages go: MCollective's connector ``rabbitmq``, two exchanges and temporary queues for replies.
+
+    Another connector (ActiveMQ's topics and selectors) is a class with the same methods.
+    """
 
     sender: str
     ttl: int
@@ -60,7 +49,7 @@ class RabbitMQ:
         return Replies(f"/temp-queue/mcollective_reply_{name}")
 
     def directed(self, identity: str, replies: Replies) -> Destination:
-        """Return the directed exchange with the node as the key."""
+        """Return the directed exchange with the node as the key. Raises ``BusError`` for what is no identity."""
         if not IDENTITY.fullmatch(identity):
             raise BusError(f"{identity[:80]!r} is no identity", way_out="letters, digits, and . _ -")
         return Destination(f"/exchange/{self.collective}_directed/{identity}", self._headers(replies))
@@ -77,10 +66,10 @@ class RabbitMQ:
 
 @dataclass(frozen=True)
 class Tls:
-    """How a host is spoken to over TLS.
+    """TLS to a host.
 
-    ``ca``: files of certificates to trust (none: the system's). ``cert`` and ``key``: files of our own. ``verify`` off
-    takes any certificate; ``unverified`` in ``BusSettings.warnings`` then says so.
+    ``ca``: files of certificates to trust (none: the system's). ``cert`` and ``key``: files of our own. Without
+    ``verify`` any certificate is taken, and ``BusSettings.warnings`` says so.
     """
 
     ca: tuple[str, ...] = ()
@@ -106,10 +95,10 @@ class Host:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long is waited and how much is taken.
+    """Limits of time and size.
 
     ``connect``: seconds for one try at one host, login included. ``attempts``: tries at each host of the pool.
-    ``losses``: how often a call is taken up again after a lost connection. ``stall``: seconds without progress of a
+    ``losses``: how often a call is resumed after a lost connection. ``stall``: seconds without progress of a
     message that is being sent. ``window``: nodes asked at once that are still at work. ``request``, ``frame``: largest
     message sent and received, in bytes (brokers from RabbitMQ 3.12.2 on cut the connection at 4 MiB).
     """
@@ -125,7 +114,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class BusSettings:
-    """All that a client of the bus needs. ``heartbeat``: seconds between the broker's signs of life, 0 for none."""
+    """The settings of a client of the bus. ``heartbeat``: seconds between the broker's heartbeats, 0 for none."""
 
     hosts: tuple[Host, ...]
     signer: Signer
@@ -137,14 +126,14 @@ class BusSettings:
     warnings: tuple[str, ...] = ()
 
     @property
-    def connector(self) -> Connector:
-        """The scheme of destinations."""
+    def connector(self) -> RabbitMQ:
+        """Where messages go."""
         signer = self.signer
         return RabbitMQ(signer.identity, signer.ttl, signer.collective, self.multiplex)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no text may show."""
+        """Texts that no output may show."""
         found = {self.signer.psk.decode("utf-8", "replace"), *(host.password for host in self.hosts)}
         return tuple(sorted((one for one in found if one), key=len, reverse=True))
 
@@ -194,20 +183,18 @@ class _Options:
 def read_config(file: Path, environ: Mapping[str, str], *, identity: str, uid: int, bounds: Bounds) -> BusSettings:
     """Return the settings that a ``client.cfg`` gives.
 
-    ``identity``: ours where the file names none; ``uid``: of the caller, shown to the nodes. Raises ``SettingsError``
-    that names the file and the option, never a secret.
+    ``identity``: ours if the file names none; ``uid``: the caller's, shown to the nodes. Raises ``SettingsError`` that
+    names the file and the option, never a secret.
     """
     options = _Options(file, _files(file), environ)
     for name, wanted in (("connector", "rabbitmq"), ("securityprovider", "psk")):
         value = options.text(name, "activemq" if name == "connector" else "psk").lower()
         if value != wanted:
-            raise SettingsError(
-                f"{file}: {name} is {value[:40]!r}", way_out=f"only {wanted} is spoken, as Fuel sets it"
-            )
+            raise SettingsError(f"{file}: {name} is {value[:40]!r}", way_out=f"set it to {wanted}, as Fuel does")
     if options.flag("rabbitmq.use_reply_exchange"):
         raise SettingsError(f"{file}: plugin.rabbitmq.use_reply_exchange is set", way_out="Fuel has no such exchange")
-    tls_warnings: list[str] = []
-    hosts = tuple(_host(options, place, tls_warnings) for place in range(1, _pool_size(options) + 1))
+    options.text("rabbitmq.pool.size")
+    hosts = tuple(_host(options, place) for place in range(1, options.number("rabbitmq.pool.size", 1, 1, _POOL) + 1))
     heartbeat = options.number("rabbitmq.heartbeat_interval", 0, 0, 86400)
     return BusSettings(
         hosts=hosts,
@@ -217,14 +204,12 @@ def read_config(file: Path, environ: Mapping[str, str], *, identity: str, uid: i
         base64=options.flag("rabbitmq.base64"),
         multiplex=options.flag("rabbitmq.agents_multiplex"),
         bounds=bounds,
-        warnings=tuple(tls_warnings),
+        warnings=tuple(
+            f"{host}: TLS without verification ({file}: plugin.rabbitmq.pool.{place}.ssl.fallback)"
+            for place, host in enumerate(hosts, 1)
+            if host.tls is not None and not host.tls.verify
+        ),
     )
-
-
-def _pool_size(options: _Options) -> int:
-    if options.get("rabbitmq.pool.size") is None:
-        raise SettingsError(f"{options.file} has no plugin.rabbitmq.pool.size", way_out="name the file that has it")
-    return options.number("rabbitmq.pool.size", 1, 1, _POOL)
 
 
 def _signer(options: _Options, identity: str, uid: int) -> Signer:
@@ -243,18 +228,15 @@ def _signer(options: _Options, identity: str, uid: int) -> Signer:
     )
 
 
-def _host(options: _Options, place: int, warnings: list[str]) -> Host:
+def _host(options: _Options, place: int) -> Host:
     pool = f"rabbitmq.pool.{place}"
-    host = Host(
+    return Host(
         name=options.text(f"{pool}.host"),
         port=options.number(f"{pool}.port", 61613, 1, 65535),
         user=options.text(f"{pool}.user", variable="STOMP_USER"),
         password=options.text(f"{pool}.password", variable="STOMP_PASSWORD"),
         tls=_tls(options, place) if options.flag(f"{pool}.ssl") else None,
     )
-    if host.tls is not None and not host.tls.verify:
-        warnings.append(f"{host}: TLS without verification ({options.file}: plugin.{pool}.ssl.fallback)")
-    return host
 
 
 def _tls(options: _Options, place: int) -> Tls:
@@ -285,13 +267,10 @@ def _lines(file: Path) -> list[tuple[str, str]]:
         raise SettingsError(
             f"MCollective's settings {file} can't be read: {error.strerror}", way_out="name them with --mco-config"
         ) from error
-    found = []
     # A key may be any bytes: they must come out as they went in.
-    for line in content.decode("utf-8", "surrogateescape").split("\n"):
-        match = None if line.lstrip().startswith("#") else _LINE.fullmatch(line.rstrip())
-        if match:
-            found.append((match[1].strip(), match[2]))
-    return found
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    found = (_LINE.fullmatch(line.rstrip()) for line in lines if not line.lstrip().startswith("#"))
+    return [(match[1].strip(), match[2]) for match in found if match]
 
 
 def _shown(name: str) -> str:

@@ -16,7 +16,7 @@ from configdb_sync.mcollective.broker import BrokerConnection, Pool
 from configdb_sync.mcollective.bus_settings import BusSettings
 from configdb_sync.mcollective.envelope import Envelope, ForgedError, UnreadableMessageError
 from configdb_sync.mcollective.marshal import MarshalError, Value
-from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts
+from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts, Rpc
 from configdb_sync.mcollective.transport import ConnectionLostError, Message
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _PATIENCE_SHARE = 20
 _LEAST_PATIENCE = 1.0
 
 
-class BusRpc:
+class BusRpc(Rpc):
     """The real bus. Calls may run at the same time, nested or in threads: each has a connection of its own."""
 
     def __init__(
@@ -40,10 +40,15 @@ class BusRpc:
         self._clock = clock or SystemClock()
         self._new_id = new_id
         self._pool = Pool(settings, self._clock, new_id)
-        self.counts = ReplyCounts()
+        self._counts = ReplyCounts()
         self._lock = threading.Lock()
         for warning in settings.warnings:
             _log.warning("%s", warning)
+
+    @property
+    def counts(self) -> ReplyCounts:
+        """See ``outcomes.Rpc``."""
+        return self._counts
 
     def __enter__(self) -> Self:
         return self
@@ -54,20 +59,6 @@ class BusRpc:
     def close(self) -> None:
         """Close the connections that no call uses."""
         self._pool.close()
-
-    def call(
-        self,
-        agent: str,
-        action: str,
-        data: Mapping[str, Value],
-        identities: Sequence[str],
-        *,
-        timeout: float,
-        repeatable: bool = True,
-    ) -> Iterator[Outcome]:
-        """See ``outcomes.Rpc``. An identity that is given twice is asked once."""
-        body = envelope.rpc_request(agent, action, self._settings.signer.caller, data)
-        return self._call(agent, dict.fromkeys(identities, body), timeout, repeatable)
 
     def call_each(
         self,
@@ -80,7 +71,12 @@ class BusRpc:
     ) -> Iterator[Outcome]:
         """See ``outcomes.Rpc``."""
         caller = self._settings.signer.caller
-        bodies = {name: envelope.rpc_request(agent, action, caller, data) for name, data in requests.items()}
+        # Most calls ask all nodes the same: one body for all of them.
+        made: dict[int, bytes] = {}
+        for data in requests.values():
+            if id(data) not in made:
+                made[id(data)] = envelope.rpc_request(agent, action, caller, data)
+        bodies = {identity: made[id(data)] for identity, data in requests.items()}
         return self._call(agent, bodies, timeout, repeatable)
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
@@ -211,7 +207,7 @@ class BusRpc:
     def _missing(self, identity: str, call: _Call) -> Missing:
         note = call.replies.notes.get(identity)
         if note is not None:
-            return Missing(identity, f"no reply that counts within {call.timeout:g} s; in its name came {note}")
+            return Missing(identity, f"no valid reply within {call.timeout:g} s; in its name came {note}")
         ttl = self._settings.signer.ttl
         return Missing(
             identity,
@@ -220,7 +216,7 @@ class BusRpc:
         )
 
     def _request(self, body: bytes, call: _Call) -> bytes:
-        """Return the request with a body; many nodes are mostly asked the same."""
+        """Return the request with a body; the last one is kept, as most nodes are asked the same."""
         request_id = call.replies.request_id
         if call.sealed is None or call.sealed[0] is not body or call.sealed[1] != request_id:
             call.sealed = (body, request_id, self._message(body, call.agent, request_id))
@@ -238,7 +234,7 @@ class BusRpc:
 
     def _count(self, name: str) -> None:
         with self._lock:
-            setattr(self.counts, name, getattr(self.counts, name) + 1)
+            setattr(self._counts, name, getattr(self._counts, name) + 1)
 
 
 @dataclass

@@ -29,14 +29,13 @@ from configdb_sync.mcollective.marshal import (
     kind,
     loads,
     plain,
-    printable,
     text,
 )
 
 IDENTITY = re.compile(r"[\w.-]{1,200}", flags=re.ASCII)
 CALLER = re.compile(r"\w+=[\w.-]+", flags=re.ASCII)
 FUEL_TTL = 4294957
-"""Seconds that a request may be old: what Fuel sets, in effect without end (B11)."""
+"""Seconds that a request may be old: Fuel's value, in effect unlimited (B11)."""
 
 PING, PONG = String(b"ping", UTF_8), String(b"pong", UTF_8)
 
@@ -54,13 +53,9 @@ class ForgedError(UnreadableMessageError):
     """A message whose hash isn't made with our pre-shared key."""
 
 
-class EncodedError(UnreadableMessageError):
-    """A message in base64 where none is set, or the other way round (``plugin.rabbitmq.base64``)."""
-
-
 @dataclass(frozen=True)
 class Signer:
-    """Who sends, and the key that the messages are signed with."""
+    """The sender, and the key that signs its messages."""
 
     identity: str
     psk: bytes = field(repr=False)
@@ -112,7 +107,7 @@ class RpcReply:
 
 
 def request(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int, only: Sequence[str] = ()) -> bytes:
-    """Return a request with ``body`` to an agent; ``only`` names the nodes that are to heed it (none: all)."""
+    """Return a request with ``body`` to an agent; ``only`` names the nodes that are to act on it (none: all)."""
     filters = {"fact": [], "cf_class": [], "agent": [agent], "identity": list(only), "compound": []}
     return _sealed(
         signer,
@@ -183,7 +178,7 @@ def read_rpc_reply(body: bytes) -> RpcReply:
         fields = keyed(loads(body))
         code = fields.get("statuscode")
         if isinstance(code, bool) or not isinstance(code, int):
-            raise MarshalError(f"{kind(code)} is the status code")
+            raise MarshalError(f"the status code is {kind(code)}")
         message = fields.get("statusmsg")
         shown = printable(message.content) if isinstance(message, String) else ""
         data = {name: plain(value) for name, value in keyed(fields.get("data", {})).items()}
@@ -193,7 +188,7 @@ def read_rpc_reply(body: bytes) -> RpcReply:
 
 
 def ping() -> bytes:
-    """Return the body that asks who is there."""
+    """Return the body of a discovery request."""
     return dumps(PING)
 
 
@@ -206,21 +201,31 @@ def is_pong(body: bytes) -> bool:
 
 
 def encode(raw: bytes, *, wrapped: bool) -> bytes:
-    """Return a message as it goes over the wire (B13)."""
+    """Return a message as it is sent: in base64 if ``wrapped`` (B13)."""
     return base64.b64encode(raw) if wrapped else raw
 
 
 def decode(raw: bytes, *, wrapped: bool) -> bytes:
-    """Return a message as it was before the wire. Raises ``EncodedError`` that names the setting."""
+    """Undo ``encode``. Raises ``UnreadableMessageError`` that names the setting."""
     if not wrapped:
         if raw.startswith(_MARSHAL_IN_BASE64):
-            raise EncodedError(f"a message of {len(raw)} bytes in base64, and {_SETTING} is not set here")
+            raise UnreadableMessageError(f"a message of {len(raw)} bytes in base64, and {_SETTING} is not set here")
         return raw
     try:
         # Ruby breaks the lines.
         return base64.b64decode(raw.translate(None, b"\r\n"), validate=True)
     except binascii.Error:
-        raise EncodedError(f"a message of {len(raw)} bytes that is not in base64, and {_SETTING} is set here") from None
+        raise UnreadableMessageError(
+            f"a message of {len(raw)} bytes that is not in base64, and {_SETTING} is set here"
+        ) from None
+
+
+def printable(content: bytes | str, longest: int = 300) -> str:
+    """Return a peer's text fit for one line: control characters escaped, cut at ``longest`` characters."""
+    line = content.decode("utf-8", errors="backslashreplace") if isinstance(content, bytes) else content
+    line = " ".join(line.split())
+    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line[: longest + 1])
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def _sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
@@ -264,7 +269,7 @@ def _seconds(value: Ruby) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int):
-        raise MarshalError(f"{kind(value)} is a time")
+        raise MarshalError(f"a time is {kind(value)}")
     return value
 
 
@@ -274,7 +279,7 @@ def _filters(value: Ruby) -> dict[str, list[str]]:
     found = {}
     for name, items in keyed(value).items():
         if not isinstance(items, list):
-            raise MarshalError(f"{kind(items)} is a filter")
-        # Filters by fact are Hashes; nothing here makes or heeds them.
+            raise MarshalError(f"a filter is {kind(items)}")
+        # Filters by fact are Hashes; nothing here makes or applies them.
         found[name] = [text(item) for item in items if isinstance(item, String)]
     return found

@@ -10,7 +10,7 @@ made of them. Writing gives the bytes that Ruby itself writes, except that an ob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ Ruby: TypeAlias = Any
 (a UTF-8 String), bytes (a binary String) and tuples."""
 
 Value: TypeAlias = Any
-"""What actions take and give: None, bool, int, bytes, Symbol, list and dict of these. Str is taken too, never given."""
+"""Inputs and outputs of actions: None, bool, int, bytes, Symbol, list and dict of these; str as an input only."""
 
 UTF_8 = "UTF-8"
 US_ASCII = "US-ASCII"
@@ -68,12 +68,12 @@ def plain(value: Ruby) -> Value:
 def keyed(value: Ruby) -> dict[str, Ruby]:
     """Return a Hash whose keys are Symbols (or Strings in UTF-8) by their names. Raises ``MarshalError``."""
     if not isinstance(value, dict):
-        raise MarshalError(f"a Hash was due, not {kind(value)}")
+        raise MarshalError(f"expected a Hash, found {kind(value)}")
     found: dict[str, Ruby] = {}
     for key, item in value.items():
         name = key.name if isinstance(key, Symbol) else text(key)
         if name in found:
-            raise MarshalError("a key is there twice")
+            raise MarshalError("a Hash has a key twice")
         found[name] = item
     return found
 
@@ -81,9 +81,9 @@ def keyed(value: Ruby) -> dict[str, Ruby]:
 def text(value: Ruby, longest: int = 4096) -> str:
     """Return a String's text, bytes that aren't UTF-8 escaped. Raises ``MarshalError`` for anything else."""
     if not isinstance(value, String):
-        raise MarshalError(f"a String was due, not {kind(value)}")
+        raise MarshalError(f"expected a String, found {kind(value)}")
     if len(value.content) > longest:
-        raise MarshalError(f"a String of {len(value.content)} bytes where {longest} do")
+        raise MarshalError(f"a String of {len(value.content)} bytes, more than {longest}")
     return value.content.decode("utf-8", errors="backslashreplace")
 
 
@@ -92,23 +92,15 @@ def kind(value: Ruby) -> str:
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
-def printable(content: bytes | str, longest: int = 300) -> str:
-    """Return a peer's text fit for one line: control characters escaped, cut at ``longest`` characters."""
-    line = content.decode("utf-8", errors="backslashreplace") if isinstance(content, bytes) else content
-    line = " ".join(line.split())
-    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line[: longest + 1])
-    return line if len(line) <= longest else f"{line[:longest]}..."
-
-
 VERSION = b"\x04\x08"
 _IVARS = 2
 _LARGEST_INTEGER = 1024
-_TRUTH = {ord("0"): None, ord("T"): True, ord("F"): False}
+_TRUTH = {"0": None, "T": True, "F": False}
 
 
 @dataclass(frozen=True)
 class MarshalLimits:
-    """How much is read: levels of nesting, values in all, bytes in all."""
+    """How much is read: levels of nesting, number of values, bytes."""
 
     depth: int = 64
     values: int = 100_000
@@ -126,7 +118,8 @@ def loads(raw: bytes, limits: MarshalLimits = DEFAULT) -> Ruby:
         raise MarshalError(f"{len(raw)} bytes that don't begin as Marshal 4.8 does")
     reader = _MarshalReader(raw, limits)
     value = reader.value(0)
-    reader.end()
+    if reader.left:
+        raise MarshalError(f"{reader.left} bytes are left over after the value")
     return value
 
 
@@ -146,38 +139,37 @@ class _MarshalReader:
         self._count = 0
         self._objects: list[_LinkedObject] = []
         self._symbols: list[Symbol | None] = []
-        self._simple: dict[str, Callable[[], Ruby]] = {
-            "i": self._long,
-            ":": self._symbol,
-            ";": self._symbol_link,
-            "@": self._link,
-        }
 
-    def end(self) -> None:
-        left = len(self._raw) - self._place
-        if left:
-            raise MarshalError(f"{left} bytes are left over after the value")
+    @property
+    def left(self) -> int:
+        return len(self._raw) - self._place
 
     def value(self, depth: int) -> Ruby:
         self._add(1)
         if depth > self._limits.depth:
             raise MarshalError(f"nested more than {self._limits.depth} levels deep")
-        mark = self._byte()
-        if mark in _TRUTH:
-            return _TRUTH[mark]
-        letter = chr(mark)
-        if letter in '"l[{':
-            entry = self._enter()
-            before = self._count
-            entry.value = self._compound(letter, depth)
-            entry.weight = 1 + self._count - before
-            return entry.value
-        if letter == "I":
-            return self._with_encoding(depth)
-        read = self._simple.get(letter)
-        if read is None:
-            raise MarshalError(f"type 0x{mark:02x} at byte {self._place - 1} is none of those that are spoken here")
-        return read()
+        value: Ruby
+        match mark := chr(self._byte()):
+            case "0" | "T" | "F":
+                value = _TRUTH[mark]
+            case "i":
+                value = self._long()
+            case ":":
+                value = self._symbol()
+            case ";":
+                value = self._symbol_link()
+            case "I":
+                value = self._with_encoding(depth)
+            case "@":
+                value = self._link()
+            case '"' | "l" | "[" | "{":
+                entry = self._enter()
+                before = self._count
+                value = entry.value = self._compound(mark, depth)
+                entry.weight = 1 + self._count - before
+            case _:
+                raise MarshalError(f"type 0x{ord(mark):02x} at byte {self._place - 1} is not supported")
+        return value
 
     def _compound(self, mark: str, depth: int) -> Ruby:
         if mark == '"':
@@ -195,7 +187,7 @@ class _MarshalReader:
             key = self.value(depth + 1)
             if isinstance(key, bool) or not isinstance(key, (String, Symbol, int)):
                 raise MarshalError(f"{kind(key)} is the key of a Hash")
-            # To Ruby the same characters are the same key, whatever encoding they are said to be in.
+            # To Ruby the same characters are the same key, whatever their encoding.
             same = key.content if isinstance(key, String) else key
             if same in seen:
                 raise MarshalError("a Hash has a key twice")
@@ -221,11 +213,13 @@ class _MarshalReader:
             raise MarshalError(f"{count} instance variables on a String")
         if not count:
             return None
-        name = self._symbol_of(self.value(depth + 1))
+        name = self.value(depth + 1)
+        if not isinstance(name, Symbol):
+            raise MarshalError(f"{kind(name)} names an instance variable")
         value = plain(self.value(depth + 1))
-        if name == "E" and isinstance(value, bool):
+        if name.name == "E" and isinstance(value, bool):
             return UTF_8 if value else US_ASCII
-        if name == "encoding" and isinstance(value, bytes) and value.isascii() and 0 < len(value) <= 40:
+        if name.name == "encoding" and isinstance(value, bytes) and value.isascii() and 0 < len(value) <= 40:
             return value.decode("ascii")
         raise MarshalError("an instance variable on a String that is not its encoding")
 
@@ -242,12 +236,6 @@ class _MarshalReader:
             raise MarshalError(f"a Symbol of {len(content)} bytes that are not text") from None
         self._symbols[place] = symbol
         return symbol
-
-    @staticmethod
-    def _symbol_of(value: Ruby) -> str:
-        if not isinstance(value, Symbol):
-            raise MarshalError(f"{kind(value)} names an instance variable")
-        return value.name
 
     def _symbol_link(self) -> Symbol:
         place = self._long()
@@ -279,9 +267,8 @@ class _MarshalReader:
             raise MarshalError(f"more than {self._limits.values} values")
 
     def _take(self, count: int) -> bytes:
-        left = len(self._raw) - self._place
-        if not 0 <= count <= left:
-            raise MarshalError(f"{count} bytes are due at byte {self._place} and {left} are left")
+        if not 0 <= count <= self.left:
+            raise MarshalError(f"{count} bytes expected at byte {self._place}, {self.left} left")
         self._place += count
         return self._raw[self._place - count : self._place]
 
@@ -294,9 +281,8 @@ class _MarshalReader:
     def _size(self, least: int) -> int:
         """Return the number of entries of a collection, each of which takes at least ``least`` bytes."""
         count = self._long()
-        left = len(self._raw) - self._place
-        if not 0 <= count * least <= left:
-            raise MarshalError(f"{count} entries in {left} bytes")
+        if not 0 <= count * least <= self.left:
+            raise MarshalError(f"{count} entries in {self.left} bytes")
         return count
 
     def _long(self) -> int:
@@ -324,7 +310,7 @@ _FIXNUM = 1 << 30
 
 
 def dumps(value: Ruby) -> bytes:
-    """Return the dump of a value (see ``values.Ruby``; bool keys are refused).
+    """Return the dump of a value (see ``Ruby``; bool keys are refused).
 
     Raises ``MarshalError`` for other types, for text that isn't Unicode and for nesting beyond ``MAX_DEPTH``.
     """

@@ -1,4 +1,4 @@
-"""What a call over the bus gives for each node, and what else came."""
+"""The outcome of a call for each node, and the interface of whatever makes calls."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Protocol, TypeAlias
 from configdb_sync.mcollective.marshal import Value
 
 UNREADABLE = -1
-"""Code of a failure whose reply carried the right hash and still couldn't be read."""
+"""Code of a reply with the right hash that couldn't be read."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The agent did what was asked (status code 0). ``data``: its outputs, texts as bytes. ``sent``: the node's own
-    time when it replied, in seconds since 1970; 0 if it didn't say."""
+    """The agent did what was asked (status code 0).
+
+    ``data``: its outputs, texts as bytes. ``sent``: the node's own time when it replied, in seconds since 1970; 0 if
+    the reply doesn't hold it.
+    """
 
     identity: str
     data: Mapping[str, Value] = field(repr=False)
@@ -24,7 +27,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """The agent said that it didn't (status codes 1 to 5, or ``UNREADABLE``). ``text``: the node's, fit for a line."""
+    """The agent reported an error (status codes 1 to 5, or ``UNREADABLE``). ``text``: the node's, fit for a line."""
 
     identity: str
     code: int
@@ -33,7 +36,7 @@ class ErrorReply:
 
 @dataclass(frozen=True)
 class Missing:
-    """No reply that counts came in time. ``hint``: what is known, and what may be the cause."""
+    """No valid reply came in time. ``hint``: what is known, and what may be the cause."""
 
     identity: str
     hint: str
@@ -44,7 +47,7 @@ Outcome: TypeAlias = Reply | ErrorReply | Missing
 
 @dataclass
 class ReplyCounts:
-    """What came besides the outcomes, since the beginning.
+    """Messages that were no outcomes, counted since the beginning.
 
     ``duplicates``: further replies of a node that had answered; ``strangers``: of nodes that weren't asked; ``late``:
     to an earlier request, or after the node was given up; ``unreadable``; ``forged``: with a wrong hash. ``lost``:
@@ -60,11 +63,28 @@ class ReplyCounts:
 
 
 class Rpc(Protocol):
-    """Asks nodes' agents; what users of the bus are written against, so that a test can put another in its place."""
+    """Asks nodes' agents. Users of the bus depend on this alone, so that a test can put another in its place."""
 
     @property
     def counts(self) -> ReplyCounts:
-        """What came besides the outcomes."""
+        """Messages that were no outcomes."""
+
+    def call_each(
+        self,
+        agent: str,
+        action: str,
+        requests: Mapping[str, Mapping[str, Value]],
+        *,
+        timeout: float,
+        repeatable: bool = True,
+    ) -> Iterator[Outcome]:
+        """Ask nodes at once and yield exactly one outcome for each identity, as they come.
+
+        ``requests``: by identity the action's inputs, all that aren't optional. ``timeout``: seconds that each node
+        has from when it is asked. ``repeatable``: whether a node may be asked again after a lost connection, though it
+        may have heard. Raises ``BusError`` when the bus itself can't be used, ``MarshalError`` for data that can't be
+        sent.
+        """
 
     def call(
         self,
@@ -76,23 +96,9 @@ class Rpc(Protocol):
         timeout: float,
         repeatable: bool = True,
     ) -> Iterator[Outcome]:
-        """Ask nodes the same and yield exactly one outcome for each identity, as they come.
-
-        ``data``: the action's inputs, all that aren't optional. ``timeout``: seconds that each node has from when it
-        is asked. ``repeatable``: whether a node may be asked again after a lost connection, though it may have heard.
-        Raises ``BusError`` when the bus itself can't be used, ``MarshalError`` for data that can't be sent.
-        """
-
-    def call_each(
-        self,
-        agent: str,
-        action: str,
-        requests: Mapping[str, Mapping[str, Value]],
-        *,
-        timeout: float,
-        repeatable: bool = True,
-    ) -> Iterator[Outcome]:
-        """Ask each identity with inputs of its own, at once; else as ``call``."""
+        """Ask nodes the same; else as ``call_each``. An identity that is given twice is asked once."""
+        requests = dict.fromkeys(identities, data)
+        return self.call_each(agent, action, requests, timeout=timeout, repeatable=repeatable)
 
     def discover(self, *, timeout: float, expected: Collection[str] = ()) -> list[str]:
         """Return the identities of the nodes that answer, in order.

@@ -86,7 +86,7 @@ def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -
 
 
 def context(tls: Tls) -> ssl.SSLContext:
-    """Return what TLS is done with. Raises ``OSError`` that names the file which can't be used."""
+    """Return the TLS context for a host. Raises ``OSError`` that names the file which can't be used."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     for file in tls.ca:
@@ -165,7 +165,7 @@ class Message:
 
 
 class Inbox(ConnectionListener):  # type: ignore[misc]
-    """Keeps what came, in order. ``size``: bytes of the messages kept."""
+    """Keeps what came, in order. ``size``: bytes of the messages that are kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -174,11 +174,11 @@ class Inbox(ConnectionListener):  # type: ignore[misc]
         self._messages: deque[Message] = deque()
 
     def on_connected(self, frame: Frame) -> None:
-        """Keep the headers with which the broker lets us in."""
+        """Keep the headers of a successful login."""
         self.connected = frame.headers
 
     def on_error(self, frame: Frame) -> None:
-        """Keep the broker's complaint."""
+        """Keep the broker's error."""
         parts = (str(frame.headers.get("message", "")), (frame.body or b"").decode("utf-8", "backslashreplace"))
         self.error = ": ".join(part for part in parts if part.strip())
 
@@ -231,7 +231,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self._more = False
 
     def send(self, encoded_frame: bytes) -> None:
-        """Send a frame, taking in what comes meanwhile. Raises ``ConnectionLostError``."""
+        """Send a frame, and read what comes meanwhile. Raises ``ConnectionLostError``."""
         rest = memoryview(encoded_frame)
         moved = self._clock()
         while rest:
@@ -239,7 +239,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             try:
                 sent = send(sock, rest)
             except OSError as error:
-                # What the broker said last tells why.
+                # The broker's last words give the reason.
                 with suppress(ConnectionLostError):
                     self.pump(0)
                 raise self._lost(_reason(error)) from error
@@ -248,16 +248,16 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             if sent:
                 moved = now
             elif now - moved > self._stall:
-                raise self._lost(f"the broker took nothing for {self._stall:g} s")
+                raise self._lost(f"the broker accepted no data for {self._stall:g} s")
             else:
-                # The broker may be unable to take more before we have taken something of it.
+                # The broker may be unable to accept more before we have read something of it.
                 full = self._inbox.size > _BACKLOG
                 ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
                 if not full:
                     self.pump(0)
 
     def pump(self, seconds: float) -> None:
-        """Take in what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
+        """Read what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
         sock = self._alive()
         if not self._more and not ready(sock, select.POLLIN, seconds):
             return
@@ -291,7 +291,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self.close()
 
     def is_connected(self) -> bool:
-        """Tell whether the broker has let us in and the socket is open."""
+        """Tell whether we are logged in and the socket is open."""
         return self._socket is not None and bool(self.connected)
 
     def _take(self, chunk: bytes) -> None:
@@ -324,7 +324,7 @@ class StompConnection(BaseConnection, Protocol11):  # type: ignore[misc]
         Protocol11.__init__(self, transport, heartbeats=(0, 0))
 
     def disconnect(self, receipt: str | None = None, headers: object = None, **more: object) -> None:
-        """Say goodbye where that goes at once; no answer is waited for."""
+        """Send DISCONNECT if that needs no waiting; wait for no answer."""
         with suppress(BusError, StompException):
             Protocol11.disconnect(self, receipt, headers, **more)
 

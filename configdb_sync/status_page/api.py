@@ -17,7 +17,7 @@ from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.status_page import queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
 from configdb_sync.store.runs import PastRun
-from configdb_sync.sync.layers import Leaf, Mark, leaves, read_levels
+from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import etags
 from configdb_sync.tenants import views as registry_views
 from configdb_sync.tenants.answers import Answer, json_answer

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from configdb_sync import __version__
 from configdb_sync.names import one_line
 from configdb_sync.status_page.page_urls import Links, level_text
-from configdb_sync.sync.wording import key_text
+from configdb_sync.sync.render.wording import key_text
 
 FOLDER = Path(__file__).parent / "templates"
 LONGEST_SHOWN = 400

@@ -31,9 +31,9 @@ from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, 
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.sync.diff import Change, changes
+from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
-from configdb_sync.sync.orders import addresses_of
+from configdb_sync.sync.standing_overrides import addresses_of
 from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
@@ -154,7 +154,7 @@ class VersionChanges:
     ``more``: number of changes left out."""
 
     version: Version
-    changes: tuple[Change, ...] | None
+    changes: tuple[LeafChange, ...] | None
     more: int = 0
 
 
@@ -251,7 +251,7 @@ def version_changes(
     contents = [past.version(document, kind, version.number) for version in chosen]
     found = []
     for index, version in enumerate(chosen[:limit]):
-        changed: tuple[Change, ...] | None = None
+        changed: tuple[LeafChange, ...] | None = None
         if index + 1 < len(chosen):
             changed = changes(contents[index + 1], contents[index], history.masker)
         elif version.number == 1:

@@ -15,7 +15,7 @@ from configdb_sync.masking import Masker
 from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
 from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.store.states import NodeRow, State
-from configdb_sync.sync.layers import Leaf, leaf_json
+from configdb_sync.sync.effective_leaves import Leaf, leaf_json
 from configdb_sync.tenants import views
 from configdb_sync.tenants.listing import Page
 from configdb_sync.tenants.paths import Place

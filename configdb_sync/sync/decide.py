@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from configdb_sync.configdb.merge import effective as merge_levels
 from configdb_sync.jsonvalues import ABSENT, Document, Json, combine_digests, value_digest
 from configdb_sync.store.records import HiddenKey, Record
-from configdb_sync.sync.merge import equal, node_values, settle
+from configdb_sync.sync.three_way_merge import equal, node_values, settle
 
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ def _hidden(meant: Meant, found: Document, target: Document) -> dict[str, Hidden
     return hidden
 
 
-def confirmed(decision: Decision) -> dict[str, HiddenKey]:
+def hidden_after_write(decision: Decision) -> dict[str, HiddenKey]:
     """Return what stays hidden once the write is known to be done: the content that was read no longer counts."""
     hidden = dict(decision.meant.open)
     for key, remembered in decision.hidden.items():

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path, is_secret_path
-from configdb_sync.sync.merge import equal
+from configdb_sync.sync.three_way_merge import equal
 
 LONGEST_SHOWN = 100
 
 
 @dataclass(frozen=True)
-class Change:
+class LeafChange:
     """One leaf or block that changes: its path and how each side shows, None where that side has nothing.
 
     The texts are compact JSON, masked, cut where long: made to be read, never to be parsed back.
@@ -32,12 +32,12 @@ class Change:
         return "-" if self.after is None else "~"
 
 
-def changes(before: Document, after: Document, masker: Masker) -> tuple[Change, ...]:
+def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChange, ...]:
     """Return what differs, in the order of ``after``, then what is gone."""
     return tuple(_changes((), dict(before), dict(after), masker))
 
 
-def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker: Masker) -> Iterator[Change]:
+def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker: Masker) -> Iterator[LeafChange]:
     for key in _keys(after, before):
         one, other = before.get(key, ABSENT), after.get(key, ABSENT)
         if equal(one, other):
@@ -46,7 +46,7 @@ def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker
         if isinstance(one, dict) and isinstance(other, dict):
             yield from _changes(here, one, other, masker)
         else:
-            yield Change(here, _shown(here, one, masker), _shown(here, other, masker))
+            yield LeafChange(here, _shown(here, one, masker), _shown(here, other, masker))
 
 
 def _keys(first: Iterable[str], second: Iterable[str]) -> list[str]:

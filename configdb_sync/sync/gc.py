@@ -20,9 +20,9 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, natural_key, place_of
 from configdb_sync.store.database import Database
 from configdb_sync.store.records import Record, forget_documents, names_seen, remembered
-from configdb_sync.sync.catalog import Catalog
 from configdb_sync.sync.node_records import from_json
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.remote_environment import RemoteEnvironment
+from configdb_sync.sync.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class Collector:
         self._database = database
         self._options = options
         self._addresses = options.addresses
-        self._catalog = Catalog(client, options)
+        self._catalog = RemoteEnvironment(client, options)
 
     def find(self, present: Present) -> Leftovers:
         """Return what is left of nodes that aren't present; nothing is changed.
 
         Raises ``SettingsError`` if it can't be told where a node that is there is in ConfigDB,
-        ``EnvironmentMismatchError`` as ``Catalog.look``.
+        ``EnvironmentMismatchError`` as ``RemoteEnvironment.look``.
         """
         name, template = self._options.levels[-1]
         if not self._addresses.by_name:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, canonical, value_digest
 from configdb_sync.store.records import HiddenKey, Record, Records
-from configdb_sync.sync.merge import Path, equal, key_value, leaves_of_ours, overlaid
-from configdb_sync.sync.prepare import BLANK
-from configdb_sync.sync.stored import StoredNode
+from configdb_sync.sync.node_work import BLANK
+from configdb_sync.sync.remote_node import RemoteNode
+from configdb_sync.sync.three_way_merge import Path, equal, key_value, leaves_of_ours, overlaid
 
 
 class NodeMemory:
@@ -25,7 +25,7 @@ class NodeMemory:
         records: Records,
         node: str,
         known: Mapping[str, Record],
-        stored: StoredNode | None,
+        stored: RemoteNode | None,
         worked_on: Collection[str],
         *,
         outdated: Collection[str] = (),

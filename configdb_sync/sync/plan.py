@@ -1,23 +1,23 @@
 """A plan as a value: what a run would upload and write, by node and data source, with counts and a digest (U20).
 
-It holds digests and changed leaves (masked), never documents or secrets, so it may be kept and shown.
+It holds digests and changed leaves (masked), never documents or secrets, so it may be kept and shown. A run can be
+bound to a plan: it is compared before the run begins, and again for each node (``ExpectedPlan``, S07).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 
-from configdb_sync.errors import ProductError
+from configdb_sync.errors import PlanChangedError, ProductError, UnsafeError
 from configdb_sync.jsonvalues import canonical
 from configdb_sync.names import natural_key
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.sync.decide import Write
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.folders import Held, Move
-from configdb_sync.sync.idle import IdleOverride
-from configdb_sync.sync.orphans import Orphan
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, Orphan
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class DocumentChange:
     data_source: str
     path: str
     first: bool
-    upload: tuple[Change, ...]
+    upload: tuple[LeafChange, ...]
     write: Write
-    written: tuple[Change, ...]
+    written: tuple[LeafChange, ...]
     digests: Digests
-    ordered: tuple[Change, ...] = ()
+    ordered: tuple[LeafChange, ...] = ()
 
     @property
     def uploads(self) -> bool:
@@ -75,9 +75,9 @@ class NodePlan:
     notes: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
     unsafe: tuple[UnsafeChange, ...] = ()
-    idle: tuple[IdleOverride, ...] = ()
-    moves: tuple[Move, ...] = ()
-    held: tuple[Held, ...] = ()
+    idle: tuple[IneffectiveOverride, ...] = ()
+    moves: tuple[OverrideMove, ...] = ()
+    held: tuple[HeldOverride, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,3 +159,54 @@ class Plan:
 def in_order(nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
     """Return node plans by identity, numbers as numbers."""
     return tuple(sorted(nodes, key=lambda node: natural_key(node.node)))
+
+
+Intent = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class ExpectedPlan:
+    """What is to happen with each node by the plan, and nothing else. ``let_through`` are withheld changes of it that
+    were allowed since."""
+
+    intents: Mapping[str, frozenset[Intent]]
+    let_through: frozenset[tuple[str, str]]
+
+    def check(self, plan: NodePlan) -> None:
+        """Raise ``PlanChangedError`` if not exactly what was planned would happen with the node now."""
+        if _intents(plan, self.let_through) != self.intents.get(plan.node, frozenset()):
+            raise PlanChangedError(
+                f"node {plan.node}: its files or ConfigDB's documents changed after the plan was made;"
+                " it was left alone, and no further node was begun",
+                way_out="look at `configdb-sync plan` again",
+            )
+
+
+def expected_plan(plan: Plan, digest: str, allowed: Collection[UnsafeChange]) -> ExpectedPlan:
+    """Return what is to happen by the plan. Raises ``PlanChangedError`` if its digest is another."""
+    if plan.digest != digest:
+        raise PlanChangedError(
+            f"what would be done now isn't the plan of digest {digest[:40]}; nothing was done",
+            way_out=f"look at `configdb-sync plan` again; its digest is {plan.digest}",
+        )
+    let_through = frozenset((change.node, change.data_source) for change in allowed)
+    return ExpectedPlan({node.node: _intents(node, let_through) for node in plan.nodes}, let_through)
+
+
+def _intents(plan: NodePlan, let_through: Collection[tuple[str, str]]) -> frozenset[Intent]:
+    changes = {change.intent for change in plan.changes if (plan.node, change.data_source) not in let_through}
+    return frozenset(changes | {move.intent for move in plan.moves})
+
+
+def let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:
+    """Return the plan's unsafe changes if the digest names just these, else raise ``UnsafeError`` (``--force``)."""
+    if plan.unsafe_digest != digest:
+        raise UnsafeError(
+            f"the unsafe changes are not those of digest {digest[:40]}; nothing was done"
+            if plan.unsafe
+            else f"nothing is withheld now, so there is nothing that digest {digest[:40]} could let through",
+            way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
+            if plan.unsafe
+            else "run without --force",
+        )
+    return frozenset(plan.unsafe)

@@ -15,10 +15,10 @@ from configdb_sync.errors import NodeError
 from configdb_sync.jsonvalues import ABSENT, EMPTY_DIGEST, Document, Json, same
 from configdb_sync.names import RECORDS, LevelPath, records_component
 from configdb_sync.store.records import HiddenKey, Record
-from configdb_sync.sync.merge import equal, key_value
 from configdb_sync.sync.node_records import FROM_NAILGUN, DigestRecord, from_json, reconciled, recovered, to_json
-from configdb_sync.sync.stored import StoredNode
-from configdb_sync.sync.work import Subject
+from configdb_sync.sync.node_work import ExaminedDocument
+from configdb_sync.sync.remote_node import RemoteNode
+from configdb_sync.sync.three_way_merge import equal, key_value
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class NodeRecords:
 
     own: Mapping[str, Record]
     elsewhere: Mapping[str, Record]
-    stored: StoredNode
+    stored: RemoteNode
     others: Callable[[str], Iterable[tuple[DigestRecord, Document]]] = lambda _: ()
 
     @functools.cached_property
@@ -48,7 +48,7 @@ class NodeRecords:
     def _restored(self) -> bool:
         return any(record.restored for record in self.own.values())
 
-    def told(self, subject: Subject) -> Subject:
+    def told(self, subject: ExaminedDocument) -> ExaminedDocument:
         """Return the subject with the record to go on with."""
         own, elsewhere = self.own.get(subject.data_source), self.elsewhere.get(subject.data_source)
         subject = replace(subject, record=own if self._agreed else recall(own, subject, self.stored))
@@ -64,7 +64,7 @@ class NodeRecords:
         return written_over(subject)
 
 
-def recall(own: Record | None, subject: Subject, stored: StoredNode) -> Record | None:
+def recall(own: Record | None, subject: ExaminedDocument, stored: RemoteNode) -> Record | None:
     """Return the record to go on with, where our own ones and ConfigDB's of the node aren't the same."""
     kept = stored.records().get(subject.data_source)
     digests = from_json(kept)
@@ -76,7 +76,7 @@ def recall(own: Record | None, subject: Subject, stored: StoredNode) -> Record |
     return found if own is None else reconciled(own, digests, found, file)
 
 
-def doubted(subject: Subject, stored: StoredNode, *, restored: bool) -> Subject:
+def doubted(subject: ExaminedDocument, stored: RemoteNode, *, restored: bool) -> ExaminedDocument:
     """Return the subject of a node whose records a backup brought back (``restored``).
 
     In a file that isn't as its record says, what is new may be the node's word or an override that was written after
@@ -93,7 +93,7 @@ def doubted(subject: Subject, stored: StoredNode, *, restored: bool) -> Subject:
     return replace(subject, record=replace(record, unsettled=tuple(keys)))
 
 
-def moved(subject: Subject, former: Record, sha256: str) -> Subject:
+def moved(subject: ExaminedDocument, former: Record, sha256: str) -> ExaminedDocument:
     """Return the subject of a file (with this digest) that lay in another environment before, with that one's record.
 
     If the file is as that environment left it, it is what the record says. Else the keys that still show its
@@ -154,7 +154,7 @@ def _agree(one: HiddenKey, other: HiddenKey | None) -> bool:
     return other is not None and equal(one.values, other.values)
 
 
-def written_over(subject: Subject) -> Subject:
+def written_over(subject: ExaminedDocument) -> ExaminedDocument:
     """Return the subject, whose file is the node's if we made it and the node wrote it since (U23)."""
     record, file = subject.record, subject.file
     if record is None or not record.created or (file is not None and file.sha256 in record.files):

@@ -1,11 +1,18 @@
-"""What a run did, as a value: by node and data source, with the exit code that follows from it (U14)."""
+"""What a run has done, as a value, and the exit code that follows from it (U14).
+
+``RunProgress`` makes a report at any moment of a run, for another thread too. ``ProgressListener`` and ``RunLog`` are
+told of each node as soon as it is done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
+from configdb_sync.clock import Clock
 from configdb_sync.errors import (
     AccessError,
     BusyError,
@@ -17,11 +24,12 @@ from configdb_sync.errors import (
     UnsafeError,
 )
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.names import natural_key
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
-from configdb_sync.store.runs import DONE, FAILED, RunNode
-from configdb_sync.sync.folders import Move
+from configdb_sync.store.runs import DONE, FAILED, Problem, RunNode
+from configdb_sync.sync.fingerprint import UnchangedNode
+from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.quiet import Quiet
 
 
 @dataclass(frozen=True)
@@ -37,9 +45,9 @@ class NodeReport:
     uploaded: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
-    quiet: Quiet | None = None
+    quiet: UnchangedNode | None = None
     bytes: int = 0
-    moved: tuple[Move, ...] = ()
+    moved: tuple[OverrideMove, ...] = ()
 
     @property
     def done(self) -> RunNode:
@@ -158,3 +166,98 @@ def exit_of_plan(plan: Plan, *, tell_drift: bool = False) -> Exit:
     done = sum(not node.problems for node in plan.nodes)
     found = exit_of_run(plan.problems, nodes_done=done)
     return Exit.DRIFT if found is Exit.OK and tell_drift and plan.drifts else found
+
+
+class RunProgress:
+    """Collects the nodes' reports of one run."""
+
+    def __init__(self, run: str, environment: int, clock: Clock, stage: str | None = None) -> None:
+        self._run = run
+        self._environment = environment
+        self._stage = stage
+        self._clock = clock
+        self._started, self._began = clock.now(), clock.monotonic()
+        self._identities: tuple[str, ...] = ()
+        self._made: Callable[[], EnvironmentChange] = lambda: EnvironmentChange(False, "", ())
+        self._lacked = self._made
+        self._attempted: set[str] = set()
+        self._reports: list[NodeReport] = []
+        self._stopped: ProductError | None = None
+        self._lock = threading.Lock()
+
+    def begins(
+        self, identities: Sequence[str], made: Callable[[], EnvironmentChange], lacked: Callable[[], EnvironmentChange]
+    ) -> None:
+        """Take note of the nodes to work on; ``made`` and ``lacked`` tell what of the environment was, when asked."""
+        self._identities, self._made, self._lacked = tuple(identities), made, lacked
+
+    def done(self, identity: str, report: NodeReport | None) -> None:
+        """Take note of a node that was worked on, or (None) that the run turned out not to be asked for."""
+        with self._lock:
+            self._attempted.add(identity)
+            if report is not None:
+                self._reports.append(report)
+
+    def stop(self, error: ProductError) -> None:
+        """Take note of what ends the run before its end; the first such error counts."""
+        with self._lock:
+            self._stopped = self._stopped or error
+
+    @property
+    def stopped(self) -> ProductError | None:
+        """What ended the run before its end."""
+        return self._stopped
+
+    @property
+    def reports(self) -> tuple[NodeReport, ...]:
+        """What was done so far."""
+        with self._lock:
+            return tuple(self._reports)
+
+    def report(self) -> Report:
+        """Return the report of what was done so far."""
+        reports = sorted(self.reports, key=lambda report: natural_key(report.plan.node))
+        left = sorted((name for name in self._identities if name not in self._attempted), key=natural_key)
+        return Report(
+            run=self._run,
+            environment=self._environment,
+            started=self._started,
+            seconds=self._clock.monotonic() - self._began,
+            change=self._made(),
+            nodes=tuple(reports),
+            stopped=self._stopped,
+            not_attempted=tuple(left) if self._stopped else (),
+            stage=self._stage,
+            lacked=self._lacked(),
+        )
+
+
+class ProgressListener(Protocol):
+    """Is told how a run gets on."""
+
+    def begins(self, nodes: int) -> None:
+        """Take note that work on so many nodes begins."""
+
+    def node_done(self, node: str, problems: int) -> None:
+        """Take note that a node was worked on."""
+
+
+class RunLog(Protocol):
+    """Is told what is done, durably, and knows what earlier runs did."""
+
+    def order(self, identities: Sequence[str]) -> list[str]:
+        """Return the nodes in the order in which to work."""
+
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
+        """Take note of what was done with a node."""
+
+
+class NoLog:
+    """Remembers nothing."""
+
+    def order(self, identities: Sequence[str]) -> list[str]:
+        """Return the nodes as they are."""
+        return list(identities)
+
+    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
+        """Forget it."""

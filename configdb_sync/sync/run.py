@@ -1,37 +1,42 @@
-"""The flow of a run, owned by this one place: read, examine, carry out, report (``docs/lifecycle.md``)."""
+"""The flow of a run, in this one place: lock, read, examine, apply, report, remember (``docs/lifecycle.md``).
+
+Nodes are read one after the other and worked on in parallel; few are in memory at a time (U13).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
 
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
-from configdb_sync.errors import NodeError, ProductError
+from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError
+from configdb_sync.exits import Exit, exit_of
 from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
 from configdb_sync.nodes.node_files import NodeRead, Nodes
-from configdb_sync.store.approvals import UnsafeChange
+from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
+from configdb_sync.store.lease import Lease, lease_name, run_lock
 from configdb_sync.store.records import Records, names_seen
-from configdb_sync.store.runs import Problem
-from configdb_sync.sync.carry_out import Executor
-from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.examine import Examiner
-from configdb_sync.sync.expected import Expected, expected, let_through
-from configdb_sync.sync.health import Health
-from configdb_sync.sync.listeners import NoLog, Progress, RunLog
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.orphans import Orphan, orphans
+from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
+from configdb_sync.sync.apply import Executor
+from configdb_sync.sync.fingerprint import encode
+from configdb_sync.sync.ineffective_overrides import Orphan, orphans
+from configdb_sync.sync.limits import CircuitBreaker, Deadline
+from configdb_sync.sync.node import Examiner
 from configdb_sync.sync.owners import NoOwners, Owners
-from configdb_sync.sync.pace import Pace
-from configdb_sync.sync.plan import NodePlan, Plan, in_order
-from configdb_sync.sync.quiet import encode
-from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.tally import Tally
-from configdb_sync.sync.turns import each
+from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
+from configdb_sync.sync.remote_environment import RemoteEnvironment
+from configdb_sync.sync.render.forms import kept
+from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress
+from configdb_sync.sync.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,10 @@ class Run:
     database: Database
     masker: Masker
     options: RunOptions
-    progress: Progress
+    progress: ProgressListener
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
-    pace: Pace | None = None
+    pace: Deadline | None = None
     owners: Owners = field(default_factory=NoOwners)
     examiner: Callable[..., Examiner] = Examiner
     executor: Callable[..., Executor] = Executor
@@ -95,7 +100,7 @@ class Run:
             taken |= values
         return orphans(self.client.overrides_of(self.options.environment), addresses.node_level, taken)
 
-    def sync(self, tally: Tally | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
+    def sync(self, tally: RunProgress | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
         """Carry the run out and return what was done; ``tally`` tells the same meanwhile.
 
         ``approved`` are unsafe changes that someone let through. Raises what ``plan`` raises if it happens before any
@@ -103,7 +108,7 @@ class Run:
         later failures are in the report.
         """
         stage = None if self.options.stage is None else self.options.stage.value
-        tally = tally or Tally(self.identity, self.options.environment, self.clock, stage)
+        tally = tally or RunProgress(self.identity, self.options.environment, self.clock, stage)
         pace = self._pace
         allowed, wanted = self._agreed(approved)
         examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
@@ -143,10 +148,10 @@ class Run:
         return tally.report()
 
     @property
-    def _pace(self) -> Pace:
-        return Pace(self.clock) if self.pace is None else self.pace
+    def _pace(self) -> Deadline:
+        return Deadline(self.clock) if self.pace is None else self.pace
 
-    def _agreed(self, approved: frozenset[UnsafeChange]) -> tuple[frozenset[UnsafeChange], Expected | None]:
+    def _agreed(self, approved: frozenset[UnsafeChange]) -> tuple[frozenset[UnsafeChange], ExpectedPlan | None]:
         """Return the unsafe changes to let through and the plan to keep to, by a plan made now if either needs one."""
         options = self.options
         if options.allowed_unsafe is None and options.plan_digest is None:
@@ -157,18 +162,20 @@ class Run:
             allowed |= let_through(plan, options.allowed_unsafe)
         if options.plan_digest is None:
             return allowed, None
-        return allowed, expected(plan, options.plan_digest, allowed)
+        return allowed, expected_plan(plan, options.plan_digest, allowed)
 
     def _begin(
         self, identities: list[str], allowed: frozenset[UnsafeChange] = frozenset()
     ) -> tuple[Examiner, list[str]]:
         if self.options.nodes and set(self.options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in self.options.nodes]
-        catalog = Catalog(self.client, self.options, self.owners)
+        catalog = RemoteEnvironment(self.client, self.options, self.owners)
         catalog.look()
         records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
         self.progress.begins(len(identities))
-        examiner = self.examiner(self.client, catalog, Reader(), records, self.masker, Health(), self.options, allowed)
+        examiner = self.examiner(
+            self.client, catalog, Reader(), records, self.masker, CircuitBreaker(), self.options, allowed
+        )
         return examiner, identities
 
     def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:
@@ -184,3 +191,151 @@ class Run:
                     name,
                     NodeError("there is no such node", node=name, way_out="give ids or FQDNs of nodes that are there"),
                 )
+
+
+@dataclass(frozen=True)
+class RunSession:
+    """One run and its surroundings.
+
+    ``folder`` is the state folder, where the lock lies. ``wait``: seconds to wait for another run, at most. ``keep``:
+    how many runs of the environment are remembered.
+    """
+
+    run: Run
+    about: About
+    folder: Path
+    pace: Deadline
+    tally: RunProgress
+    wait: float = 240.0
+    keep: int = 50
+
+    def sync(self) -> Report:
+        """Carry the run out and remember it. Raises ``BusyError`` if another one is at work, and as ``Run.sync``."""
+        with self._alone() as pace:
+            journal = self._journal()
+            journal.begin()
+            try:
+                report = replace(self.run, log=journal, pace=pace).sync(self.tally, self._approved(pace))
+            except ProductError as error:
+                self.tally.stop(error)
+                code = exit_of(error)
+                journal.stopped(code.name, code, kept(self.tally.report()))
+                self._ended()
+                raise
+            except BaseException:
+                self.tally.stop(ProductError("it was interrupted"))
+                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.tally.report()))
+                self._ended()
+                raise
+            self._settle(report)
+            self._finish(journal, report)
+            return report
+
+    def remember(self, report: Report) -> None:
+        """Remember a run that hadn't ended when its time was up; the process ends now."""
+        self._finish(self._journal(), report)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Deadline]:
+        """Hold the environment's lock and lease; what is begun under the pace is begun under both."""
+        run, clock = self.run, self.run.clock
+        environment = run.options.environment
+        began = clock.monotonic()
+        wait = self.pace.wait(self.wait)
+        with run_lock(self.folder, environment, wait, clock, run.identity) as over:
+            lease = Lease(
+                run.database, lease_name(environment), run.identity, self.about.host, clock, over.__contains__
+            )
+            lease.take(max(0.0, wait - (clock.monotonic() - began)))
+            with lease.kept():
+                yield self.pace.guarded(lease.check)
+
+    def _journal(self) -> Journal:
+        return Journal(self.run.database, self.about, self.run.clock, whole=not self.run.options.nodes)
+
+    def _approved(self, pace: Deadline) -> frozenset[UnsafeChange]:
+        """Return the changes that someone approved; a digest that no run has shown yet is looked for in a plan."""
+        approvals, environment = Approvals(self.run.database, self.run.clock), self.run.options.environment
+        changes, digests = approvals.open(environment)
+        if digests:
+            unsafe = replace(self.run, pace=pace).plan().unsafe
+            if unsafe and unsafe_digest(unsafe) in digests:
+                approvals.found(environment, unsafe)
+                changes |= frozenset(unsafe)
+        return changes
+
+    def _settle(self, report: Report) -> None:
+        approvals, environment = Approvals(self.run.database, self.run.clock), self.run.options.environment
+        changed = {(node.plan.node, name) for node in report.nodes for name in (*node.uploaded, *node.written)}
+        failed = {(node.plan.node, problem.data_source) for node in report.nodes for problem in node.problems}
+        approvals.spend(environment, report.run, frozenset(changed - failed))
+        approvals.withhold(environment, report.run, report.unsafe)
+
+    def _finish(self, journal: Journal, report: Report) -> None:
+        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
+        self._ended()
+
+    def _ended(self) -> None:
+        self.run.owners.ended(self.run.options.environment)
+
+
+T = TypeVar("T")
+
+
+def each(
+    nodes: Nodes, identities: Sequence[str], work: Callable[[NodeRead | NodeError], T], pace: Deadline, parallel: int
+) -> Iterator[tuple[str, T | ProductError]]:
+    """Do ``work`` on every node, ``parallel`` of them at once; yield each outcome as it comes.
+
+    An error that ``work`` raises is yielded, and no further node is begun; so is the end of the time.
+    """
+    running: dict[Future[T], str] = {}
+
+    def paced(read: NodeRead | NodeError) -> T:
+        with pace.step("node"):
+            return work(read)
+
+    with ThreadPoolExecutor(parallel, thread_name_prefix="node") as pool:
+        for read in _in_time(nodes, identities, pace):
+            if isinstance(read, (OutOfTimeError, BusyError)):
+                yield "", read
+                break
+            identity = (read.node or "") if isinstance(read, NodeError) else read.identity
+            running[pool.submit(paced, read)] = identity
+            stop = False
+            if len(running) > parallel:
+                for name, outcome in _finished(running):
+                    stop = stop or isinstance(outcome, ProductError)
+                    yield name, outcome
+            if stop:
+                break
+        while running:
+            yield from _finished(running)
+
+
+def _in_time(
+    nodes: Nodes, identities: Sequence[str], pace: Deadline
+) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
+    """Yield what is read of each node, or at last why no further one is."""
+    reads = iter(nodes.read(identities))
+    for _ in identities:
+        try:
+            pace.check("node")
+        except (OutOfTimeError, BusyError) as error:
+            yield error
+            return
+        found = next(reads, None)
+        if found is None:
+            return
+        yield found
+
+
+def _finished(running: dict[Future[T], str]) -> Iterator[tuple[str, T | ProductError]]:
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        identity = running.pop(future)
+        error = future.exception()
+        if isinstance(error, ProductError):
+            yield identity, error
+        else:
+            yield identity, future.result()

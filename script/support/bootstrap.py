@@ -5,12 +5,15 @@ Usage: ``bootstrap.py [dev]``. Done once; later runs see by the stamps in ``.ven
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -90,11 +93,29 @@ def usable() -> bool:
     return python_of(VENV).exists() and run([python_of(VENV), "-c", ""], quiet=True)
 
 
+def up_to_date(kind: str) -> bool:
+    return all(fresh(name, value) for name, value in stamps(kind).items()) and usable()
+
+
 def remove(folder: Path) -> None:
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder)
     else:
         folder.unlink(missing_ok=True)
+
+
+def require_writable() -> None:
+    """Raise BootstrapError if no file can be made in the project's folder, or in its cache."""
+    for folder in (ROOT, CACHE) if CACHE.exists() else (ROOT,):
+        try:
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            if error.errno not in {errno.EROFS, errno.EACCES, errno.EPERM}:
+                raise
+            raise BootstrapError(
+                f"{folder} can't be written to ({error.strerror}), and .venv and .cache are made in the project's "
+                f"folder. Copy it and run the script in the copy: cp -R {shlex.quote(str(ROOT))} ~/configdb-sync"
+            ) from None
 
 
 def require_certificates(base: str) -> None:
@@ -167,10 +188,10 @@ def put_in_place() -> None:
 
 def bootstrap(kind: str) -> None:
     """Bring ``.venv`` up to date for ``run`` or ``dev``. Raises BootstrapError; ``.venv`` then is what it was."""
+    if up_to_date(kind):
+        return
     wanted = stamps(kind)
     usable_here = fresh("base", wanted["base"]) and usable()
-    if usable_here and all(fresh(name, value) for name, value in wanted.items()):
-        return
     base = base_python()
     require_certificates(base)
     made = [each for each in LOCKS if each in wanted and (VENV / f"stamp-{each}").exists()]
@@ -191,6 +212,10 @@ def main() -> int:
         say(f"usage: {sys.argv[0]} [{'|'.join(LOCKS)}]")
         return 2
     try:
+        # What only runs the product writes nothing here once .venv is made; tests and linters do.
+        if kind == "run" and up_to_date(kind):
+            return 0
+        require_writable()
         CACHE.mkdir(exist_ok=True)
         with (CACHE / "bootstrap.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -77,7 +77,7 @@ WRONG = {
     "silent": "doesn't answer: no reply within 10 s",
     "mute": "doesn't answer: no reply within 10 s",
     "delay:30": "doesn't answer: no reply within 10 s",
-    "wrong-hash": "doesn't answer: no reply that counts within 10 s",
+    "wrong-hash": "doesn't answer: no valid reply within 10 s",
     "wrong-request": "doesn't answer: no reply within 10 s",
     "foreign:2": "doesn't answer: no reply within 10 s",
     "foreign:99": "doesn't answer: no reply within 10 s",
@@ -88,7 +88,7 @@ WRONG = {
     "exit:124": "its settings files can't be read: its command took too long and was ended",
     "binary": "its settings files can't be read: what it printed is not base64",
     "oversize:3000000": "its settings files can't be read: what it printed is not compressed as it should be",
-    "oversize:20000000": "doesn't answer: no reply that counts within 10 s; in its name came a message of 20",
+    "oversize:20000000": "doesn't answer: no valid reply within 10 s; in its name came a message of 20",
 }
 
 

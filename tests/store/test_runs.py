@@ -18,7 +18,7 @@ from configdb_sync.store.records import Record, Records
 from configdb_sync.store.runs import AT_WORK, DIED, About, Alive, Journal, PastRuns, Problem
 from configdb_sync.store.states import State, source_states
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
-from configdb_sync.sync.render import kept
+from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, Report
 from tests.support.clocks import ManualClock
 

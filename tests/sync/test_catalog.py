@@ -13,8 +13,8 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.faults import UnsupportedError
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
 from configdb_sync.names import RECORDS, component_name, records_component
-from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.remote_environment import RemoteEnvironment
+from configdb_sync.sync.run_options import RunOptions
 
 ENV = 5
 NAMES = ("astute", "globals")
@@ -26,8 +26,8 @@ def client(tmp_path: Path) -> Iterator[ConfigDBClient]:
         yield found
 
 
-def looked(client: ConfigDBClient, **options: Any) -> Catalog:
-    catalog = Catalog(client, RunOptions(environment=ENV, **options))
+def looked(client: ConfigDBClient, **options: Any) -> RemoteEnvironment:
+    catalog = RemoteEnvironment(client, RunOptions(environment=ENV, **options))
     catalog.look()
     catalog.want(NAMES)
     return catalog

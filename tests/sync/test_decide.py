@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from configdb_sync.configdb.merge import effective
 from configdb_sync.jsonvalues import Json, document_digest, value_digest
 from configdb_sync.store.records import Record, decode, encode
-from configdb_sync.sync.decide import Accept, Decision, Write, confirmed, decide, what_node_means
+from configdb_sync.sync.decide import Accept, Decision, Write, decide, hidden_after_write, what_node_means
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def record_of(decision: Decision, *, created: bool = False) -> Record:
     return Record(
         values=decision.meant.digest,
         files=("x",),
-        hidden=confirmed(decision),
+        hidden=hidden_after_write(decision),
         created=created,
         unsettled=decision.meant.ambiguous,
     )

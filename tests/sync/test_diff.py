@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from configdb_sync.jsonvalues import same
 from configdb_sync.masking import Masker
 from configdb_sync.sync.diff import LONGEST_SHOWN, changes
-from configdb_sync.sync.wording import change_text
+from configdb_sync.sync.render.wording import change_text
 
 MASKER = Masker(b"k" * 32)
 leaf = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.text(max_size=3))

@@ -23,12 +23,11 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.identity import Identity
+from configdb_sync.sync.node_identity import IdentityGuard
 from configdb_sync.sync.node_records import DigestRecord, from_json, to_json
-from configdb_sync.sync.prepare import BLANK, Prepared, prepare
+from configdb_sync.sync.node_work import BLANK, DocumentWork, ExaminedDocument, Prepared, prepare
 from configdb_sync.sync.record_recovery import NodeRecords
-from configdb_sync.sync.stored import StoredNode
-from configdb_sync.sync.work import DocumentWork, Subject
+from configdb_sync.sync.remote_node import RemoteNode
 from tests.sync.editing import EMPTY, commented, reordered, restyled
 
 NAME = "globals"
@@ -38,7 +37,7 @@ READER = Reader()
 
 @dataclass
 class Environment:
-    """What ConfigDB holds of the document in one environment; as ``StoredNode`` as far as ``NodeRecords`` asks."""
+    """What ConfigDB holds of the document in one environment; as ``RemoteNode`` as far as ``NodeRecords`` asks."""
 
     stored: dict[str, Any] = field(default_factory=dict)
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -193,9 +192,9 @@ class OneDocument(RuleBasedStateMachine):
         digest = "" if content is None else hashlib.sha256(content).hexdigest()
         file = None if content is None else NodeFile("globals.yaml", "/x", content, digest, 0o640, 0, 0)
         stored = self.here
-        records = NodeRecords(*self.record_of(), cast(StoredNode, stored), self.others)
+        records = NodeRecords(*self.record_of(), cast(RemoteNode, stored), self.others)
         strange = records.unknown and stored.has_values
-        subject = Subject(NAME, "globals.yaml", file, document, None, strange, cast(Identity, None))
+        subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange, cast(IdentityGuard, None))
         record = records.told(subject).record
         needs = needs_stored(document, record) and (record is not None or strange)
         before = effective([(stored.stored, stored.overrides)])

@@ -9,17 +9,17 @@ import pytest
 from configdb_sync.hiera.data_source_config import DEFAULT
 from configdb_sync.hiera.data_sources import map_node
 from configdb_sync.hiera.layouts import Layout
-from configdb_sync.sync.folders import FolderMap, as_read, folder_map
+from configdb_sync.sync.folder_documents import FolderDocuments, as_read, folder_documents
 from tests.support import lcm
 
 FACTS = {"fqdn": "node-1.example.com", "hostname": "node-1"}
 NODE = (("nodes", "1"),)
 
 
-def of(*files: str, names: tuple[str, ...] = lcm.DATA_SOURCES) -> FolderMap | None:
+def of(*files: str, names: tuple[str, ...] = lcm.DATA_SOURCES) -> FolderDocuments | None:
     paths = ["astute.yaml", *files]
     sources = DEFAULT[Layout.FUEL9]
-    return folder_map(map_node(sources, FACTS, paths), sources, paths, names)
+    return folder_documents(map_node(sources, FACTS, paths), sources, paths, names)
 
 
 @pytest.mark.parametrize("layout", list(Layout))
@@ -27,7 +27,7 @@ def test_an_environment_of_ours_has_no_folders_documents(layout: Layout) -> None
     sources = DEFAULT[layout]
     paths = [*layout.base_files, "plugins/ldap.yaml", "override/class/x.yaml", "custom/x.yaml"]
     mapped = map_node(sources, FACTS, paths)
-    assert folder_map(mapped, sources, paths, [*mapped.sources, "records"]) is None
+    assert folder_documents(mapped, sources, paths, [*mapped.sources, "records"]) is None
 
 
 def test_the_sign_is_a_folders_name_that_is_no_files() -> None:

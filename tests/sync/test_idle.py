@@ -8,26 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.configdb.merge import effective
-from configdb_sync.sync.idle import IdleOverride, Why, idle_overrides
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason, ineffective_overrides
 
 document = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), max_size=3)
 levels = st.lists(st.tuples(document, document), min_size=1, max_size=3)
 
 
 def test_an_override_above_is_hidden_by_the_nodes_own_value() -> None:
-    found = idle_overrides("astute", ["/", "/nodes/1/"], [({}, {"a": 9, "b": 9}), ({"a": 1}, {})])
-    assert found == (IdleOverride("astute", "/", "a", Why.HIDDEN),)
+    found = ineffective_overrides("astute", ["/", "/nodes/1/"], [({}, {"a": 9, "b": 9}), ({"a": 1}, {})])
+    assert found == (IneffectiveOverride("astute", "/", "a", IneffectiveReason.HIDDEN),)
 
 
 def test_an_override_that_equals_the_value_is_named_and_true_is_not_one() -> None:
-    found = idle_overrides("astute", ["/nodes/1/"], [({"a": 1, "b": 1}, {"a": 1, "b": True, "c": None})])
-    assert found == (IdleOverride("astute", "/nodes/1/", "a", Why.EQUAL),)
+    found = ineffective_overrides("astute", ["/nodes/1/"], [({"a": 1, "b": 1}, {"a": 1, "b": True, "c": None})])
+    assert found == (IneffectiveOverride("astute", "/nodes/1/", "a", IneffectiveReason.EQUAL),)
 
 
 @given(levels)
 def test_exactly_those_are_found_whose_absence_changes_nothing(found: list[tuple[Any, Any]]) -> None:
     places = [str(depth) for depth in range(len(found))]
-    idle = {(override.level, override.key) for override in idle_overrides("x", places, found)}
+    idle = {(override.level, override.key) for override in ineffective_overrides("x", places, found)}
     whole = effective(found)
     for depth, (values, overrides) in enumerate(found):
         for key in overrides:

@@ -10,8 +10,8 @@ from hypothesis import given
 from configdb_sync.configdb import merge
 from configdb_sync.jsonvalues import ABSENT, Json
 from configdb_sync.masking import Masker
-from configdb_sync.sync.layers import Leaf, Level, Mark, leaf_json, leaves
-from configdb_sync.sync.merge import equal
+from configdb_sync.sync.effective_leaves import Leaf, Level, Mark, leaf_json, leaves
+from configdb_sync.sync.three_way_merge import equal
 
 MASKER = Masker(b"k" * 32)
 scalars = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.jsonvalues import ABSENT
 from configdb_sync.store.records import HiddenKey
-from configdb_sync.sync.merge import key_value, node_values, settle
+from configdb_sync.sync.three_way_merge import key_value, node_values, settle
 
 leaves = st.one_of(st.none(), st.booleans(), st.integers(0, 3), st.sampled_from(["a", "b"]))
 values = st.recursive(

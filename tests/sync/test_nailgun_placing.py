@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.hiera.layouts import Layout
 from configdb_sync.jsonvalues import same
-from configdb_sync.sync.nailgun_placing import equal_keys, layout_of_data, placed
+from configdb_sync.sync.nailgun_source import equal_keys, layout_of_data, placed
 
 KEYS = st.sampled_from("abcd")
 VALUES: Any = st.recursive(

@@ -11,18 +11,19 @@ from hypothesis import given as generated
 from hypothesis import strategies as st
 
 from configdb_sync.exits import Exit
-from configdb_sync.sync.orders import Order, from_records, given, to_records
+from configdb_sync.sync.standing_overrides import StandingOverride, from_records, standing_values, to_records
 from tests.support.product import Product, contents
 from tests.support.trees import make_node, make_trees
 
 leaf = st.one_of(st.none(), st.booleans(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
 orders = st.lists(
-    st.builds(Order, st.text(max_size=3), st.lists(st.text(), min_size=1, max_size=2).map(tuple), leaf), max_size=3
+    st.builds(StandingOverride, st.text(max_size=3), st.lists(st.text(), min_size=1, max_size=2).map(tuple), leaf),
+    max_size=3,
 )
 
 
 @generated(st.dictionaries(st.sampled_from(["tenant", "x"]), leaf), orders)
-def test_orders_are_kept_beside_the_rest(document: dict[str, Any], listed: list[Order]) -> None:
+def test_orders_are_kept_beside_the_rest(document: dict[str, Any], listed: list[StandingOverride]) -> None:
     kept = to_records(document, listed)
     assert from_records(kept) == tuple(listed)
     assert {key: value for key, value in kept.items() if key != "orders"} == document
@@ -35,10 +36,10 @@ def test_what_is_no_order_is_left_out(value: Any) -> None:
 
 
 def test_a_node_with_an_override_of_that_key_keeps_it() -> None:
-    listed = [Order("astute", ("nova", "debug"), value=True), Order("globals", ("x",), 1)]
+    listed = [StandingOverride("astute", ("nova", "debug"), value=True), StandingOverride("globals", ("x",), 1)]
     beneath = {"nova": {"debug": False, "workers": 4}}
-    assert given(listed, "astute", {}, beneath) == {"nova": {"debug": True, "workers": 4}}
-    assert given(listed, "astute", {"nova": 1}, beneath) == {}
+    assert standing_values(listed, "astute", {}, beneath) == {"nova": {"debug": True, "workers": 4}}
+    assert standing_values(listed, "astute", {"nova": 1}, beneath) == {}
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from configdb_sync.errors import BusyError, OutOfTimeError
-from configdb_sync.sync.pace import STAGE_LIMIT, Pace
+from configdb_sync.sync.limits import STAGE_LIMIT, Deadline
 from tests.support.clocks import ManualClock
 
 
 def test_without_a_limit_everything_may_be_begun(clock: ManualClock) -> None:
-    pace = Pace(clock)
+    pace = Deadline(clock)
     for _ in range(3):
         with pace.step("node"):
             clock.sleep(1e6)
@@ -19,7 +19,7 @@ def test_without_a_limit_everything_may_be_begun(clock: ManualClock) -> None:
 
 
 def test_no_step_is_begun_that_may_take_longer_than_is_left(clock: ManualClock) -> None:
-    pace = Pace(clock, 100)
+    pace = Deadline(clock, 100)
     with pace.step("node"):
         clock.sleep(30)
     with pace.step("node"):
@@ -34,7 +34,7 @@ def test_no_step_is_begun_that_may_take_longer_than_is_left(clock: ManualClock) 
 
 
 def test_a_step_that_fails_took_its_time_too(clock: ManualClock) -> None:
-    pace = Pace(clock, 100)
+    pace = Deadline(clock, 100)
 
     def fail() -> None:
         with pace.step("node"):
@@ -48,7 +48,7 @@ def test_a_step_that_fails_took_its_time_too(clock: ManualClock) -> None:
 
 
 def test_waiting_counts_and_leaves_time_for_the_report(clock: ManualClock) -> None:
-    pace = Pace(clock, STAGE_LIMIT)
+    pace = Deadline(clock, STAGE_LIMIT)
     assert pace.wait(600) == STAGE_LIMIT - 5
     clock.sleep(270)
     assert pace.wait(600) == 5
@@ -58,8 +58,8 @@ def test_waiting_counts_and_leaves_time_for_the_report(clock: ManualClock) -> No
 
 
 def test_the_report_is_given_before_the_limit_whatever_hangs(clock: ManualClock) -> None:
-    assert Pace(clock, STAGE_LIMIT).until_the_last_moment == STAGE_LIMIT - 2.5
-    assert Pace(clock, 2).until_the_last_moment == pytest.approx(1.9)
+    assert Deadline(clock, STAGE_LIMIT).until_the_last_moment == STAGE_LIMIT - 2.5
+    assert Deadline(clock, 2).until_the_last_moment == pytest.approx(1.9)
 
 
 def test_a_guard_is_asked_before_each_step(clock: ManualClock) -> None:
@@ -69,7 +69,7 @@ def test_a_guard_is_asked_before_each_step(clock: ManualClock) -> None:
         if lost:
             raise lost[0]
 
-    pace = Pace(clock, 100).guarded(guard)
+    pace = Deadline(clock, 100).guarded(guard)
     pace.check("node")
     assert pace.left == 100
     lost.append(BusyError("lost"))

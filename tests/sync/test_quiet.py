@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.hiera import Reader
-from configdb_sync.sync.quiet import Quiet, decode, encode
+from configdb_sync.sync.fingerprint import UnchangedNode, decode, encode
 from tests.support.product import Product
 from tests.support.trees import make_node, make_trees
 
@@ -18,7 +18,7 @@ texts = st.lists(st.text(max_size=4), max_size=2).map(tuple)
 levels = st.lists(st.tuples(st.text(), st.text()), max_size=2).map(tuple)
 
 
-@given(st.builds(Quiet, st.text(), levels, st.one_of(st.none(), st.text()), texts, texts, texts, texts))
+@given(st.builds(UnchangedNode, st.text(), levels, st.one_of(st.none(), st.text()), texts, texts, texts, texts))
 def test_it_comes_back_as_it_was(quiet: Any) -> None:
     assert decode(encode(quiet)) == quiet
 

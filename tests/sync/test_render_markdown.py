@@ -12,11 +12,11 @@ from markdown_it.token import Token
 from configdb_sync import errors
 from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.idle import IdleOverride, Why
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import Digests, DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render import lines
-from configdb_sync.sync.render_markdown import code, plan_markdown, report_markdown
+from configdb_sync.sync.render.forms import lines
+from configdb_sync.sync.render.markdown import code, plan_markdown, report_markdown
 from configdb_sync.sync.report import NodeReport, Report
 
 HARMLESS = {
@@ -49,7 +49,7 @@ def test_a_code_span_holds_exactly_its_text(text: str) -> None:
 
 @given(hostile, hostile, hostile)
 def test_nothing_from_outside_becomes_markup(key: str, value: str, name: str) -> None:
-    change = Change((key,), "1", value)
+    change = LeafChange((key,), "1", value)
     digests = Digests("f", "s", "e", "v", "t")
     document = DocumentChange(name, name, False, (change,), Write.REPLACE, (change,), digests)
     problem = errors.DocumentError(value, node=name, file=key)
@@ -60,7 +60,7 @@ def test_nothing_from_outside_becomes_markup(key: str, value: str, name: str) ->
         undeclared=(name,),
         notes=(value,),
         problems=(problem,),
-        idle=(IdleOverride(name, "/", key, Why.EQUAL),),
+        idle=(IneffectiveOverride(name, "/", key, IneffectiveReason.EQUAL),),
     )
     environment = EnvironmentChange(True, name, (key,))
     done = NodeReport(node, (name,), (name,), (problem,))
@@ -86,7 +86,7 @@ def test_no_form_lets_text_break_out_of_its_line(text: str) -> None:
 
 def test_a_report_shows_what_was_done_and_not_what_was_planned() -> None:
     digests = Digests("f", "s", "e", "v", "t")
-    change = DocumentChange("astute", "astute.yaml", False, (Change(("a",), "1", "2"),), Write.REPLACE, (), digests)
+    change = DocumentChange("astute", "astute.yaml", False, (LeafChange(("a",), "1", "2"),), Write.REPLACE, (), digests)
     began, nothing = datetime(2026, 1, 1, tzinfo=UTC), EnvironmentChange(False, "", ())
     for uploaded, written, upload, write in ((("astute",), (), True, False), ((), ("astute",), False, True)):
         node = NodeReport(NodePlan("1", changes=(change,)), uploaded, written)

@@ -19,7 +19,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.names import NAME_LIMIT, component_name
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.store.lease import run_lock
-from configdb_sync.sync.health import Health
+from configdb_sync.sync.limits import CircuitBreaker
 from configdb_sync.sync.report import exit_of_run
 from configdb_sync.sync.safety import lost_keys
 
@@ -101,7 +101,7 @@ def test_the_kernel_frees_the_lock_of_a_killed_run(tmp_path: Path) -> None:
 
 
 def test_one_bad_document_is_no_dead_server_but_three_in_a_row_are() -> None:
-    health = Health(limit=3)
+    health = CircuitBreaker(limit=3)
     away = errors.UnavailableError("away")
     for _ in range(5):
         health.failed(away)
@@ -113,11 +113,11 @@ def test_one_bad_document_is_no_dead_server_but_three_in_a_row_are() -> None:
     with pytest.raises(errors.UnavailableError):
         health.failed(away)
     with pytest.raises(errors.AccessError):
-        Health().failed(errors.AccessError("refused"))
+        CircuitBreaker().failed(errors.AccessError("refused"))
 
 
 def test_health_is_shared_by_threads() -> None:
-    health = Health(limit=1000)
+    health = CircuitBreaker(limit=1000)
 
     def fail() -> None:
         for _ in range(100):

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -181,3 +181,55 @@ def test_usage(project: Path, one_package: tuple[Path, str]) -> None:
     code, said = finish(start(project, packages.environ(one_package[0]), "everything"))
     assert code == 2
     assert "usage" in said
+
+
+@pytest.fixture
+def read_only(project: Path) -> Iterator[Callable[[], None]]:
+    """Give ``read_only()``: from then on nobody can write to the project, root included."""
+    mounted: list[Path] = []
+
+    def close() -> None:
+        if os.geteuid() != 0:
+            for path in (project, *project.rglob("*")):
+                path.chmod(path.stat().st_mode & 0o555)
+            return
+        for options in (["--bind", str(project)], ["-o", "remount,ro,bind"]):
+            done = subprocess.run(["mount", *options, str(project)], capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
+            mounted.append(project)
+
+    yield close
+    if mounted:
+        subprocess.run(["umount", str(project)], check=True)
+    else:
+        for path in (project, *project.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.parametrize("script", ["bootstrap", "demo", "test", "lint", "lab", "bench", "plugin"])
+def test_a_read_only_checkout_says_what_to_do(
+    project: Path, one_package: tuple[Path, str], read_only: Callable[[], None], script: str
+) -> None:
+    read_only()
+    environ = packages.environ(one_package[0], PYTHONDONTWRITEBYTECODE="1")
+    done = subprocess.run(
+        [project / "script" / script], env=environ, cwd="/", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"bootstrap: {project} can't be written to (")
+    assert done.stderr.endswith(f" Copy it and run the script in the copy: cp -R '{project}' ~/configdb-sync\n")
+
+
+def test_what_is_made_already_serves_in_a_read_only_checkout(
+    project: Path, one_package: tuple[Path, str], read_only: Callable[[], None]
+) -> None:
+    """Tests and linters write there; the product alone doesn't."""
+    environ = packages.environ(one_package[0], PYTHONDONTWRITEBYTECODE="1")
+    assert finish(start(project, environ, "dev"))[0] == 0
+    read_only()
+    assert finish(start(project, environ)) == (0, "")
+    code, said = finish(start(project, environ, "dev"))
+    assert code == 1
+    assert "can't be written to" in said

@@ -1,13 +1,17 @@
-"""Plans and reports as JSON for programs: everything that the text says, uncut (U14, U20)."""
+"""Plans, reports, past runs and what is left of removed nodes, as JSON for programs, uncut (U14, U20)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from configdb_sync.errors import ProductError
 from configdb_sync.store.approvals import UnsafeChange
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.folders import Move
+from configdb_sync.store.runs import PastRun
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.folder_documents import OverrideMove
+from configdb_sync.sync.gc import GoneNode, Leftovers
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.report import Report, exit_of_plan
 
@@ -95,7 +99,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
     }
 
 
-def _move(move: Move) -> dict[str, Any]:
+def _move(move: OverrideMove) -> dict[str, Any]:
     return {
         "folder": move.folder,
         "key": move.stem,
@@ -120,9 +124,52 @@ def _document(change: DocumentChange) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: LeafChange) -> dict[str, Any]:
     return {"key": list(change.path), "before": change.before, "after": change.after}
 
 
 def _unsafe(change: UnsafeChange) -> dict[str, Any]:
     return {"data_source": change.data_source, "file": change.path, "removes": list(change.lost), "of": change.of}
+
+
+def leftover_json(
+    found: Leftovers, gone: Mapping[str, Sequence[str]] | None, problems: Sequence[ProductError]
+) -> dict[str, Any]:
+    """Return what was found and done; ``removed`` is null where nothing was to be."""
+    return {
+        "environment": found.environment,
+        "environment_gone": found.whole,
+        "notes": list(found.notes),
+        "nodes": [_gone_node(node) for node in found.nodes],
+        "removed": None if gone is None else {node: list(names) for node, names in gone.items()},
+        "problems": [problem_json(problem) for problem in problems],
+    }
+
+
+def run_json(run: PastRun) -> dict[str, Any]:
+    """Return a run as JSON values."""
+    facts = asdict(run)
+    for name in ("started", "finished"):
+        facts[name] = None if facts[name] is None else facts[name].isoformat(timespec="seconds")
+    return facts
+
+
+def _gone_node(node: GoneNode) -> dict[str, Any]:
+    return {
+        "node": node.identity,
+        "fqdn": node.fqdn,
+        "known_from": [*node.places, *node.seen_at],
+        "documents": [
+            {
+                "data_source": one.data_source,
+                "values": len(one.values),
+                "overrides": list(one.overrides),
+                "author": one.set_by.author if one.set_by else None,
+                "comment": one.set_by.comment if one.set_by else None,
+                "time": one.set_by.time if one.set_by else None,
+                "record": bool(one.places or one.kept_digest),
+                "covered": one.covered,
+            }
+            for one in node.documents
+        ],
+    }

@@ -1,18 +1,24 @@
-"""Plans and reports as text for people: short lines, no secret, what to do last (U14, U20)."""
+"""Plans, reports, past runs and what is left of removed nodes, as text for people (U14, U17, U20).
+
+Short lines, no secrets; the last line says what to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from configdb_sync.errors import ProductError
 from configdb_sync.names import one_line
+from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.sync.decide import Write
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.orphans import orphan_lines
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.gc import LeftDocument, Leftovers
+from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.render.wording import change_text, count, idle_lines, some, takeover_lines
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, some, takeover_lines
 
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20
@@ -144,7 +150,7 @@ def _without_write(change: DocumentChange) -> DocumentChange:
     return DocumentChange(change.data_source, change.path, change.first, change.upload, Write.NONE, (), change.digests)
 
 
-def _changes(changes: Sequence[Change]) -> Iterator[str]:
+def _changes(changes: Sequence[LeafChange]) -> Iterator[str]:
     for change in changes[:SHOWN_CHANGES]:
         yield f"    {change_text(change)}"
     if len(changes) > SHOWN_CHANGES:
@@ -191,3 +197,130 @@ def _problems(problems: Sequence[ProductError]) -> Iterator[str]:
         yield f"  {one_line(str(problem))}"
     if len(problems) > SHOWN_PROBLEMS:
         yield f"  ... and {len(problems) - SHOWN_PROBLEMS} more; --report FILE has them all"
+
+
+_SHOWN = 12
+
+
+def leftover_lines(found: Leftovers, *, removes: bool, overrides: bool) -> Iterator[str]:
+    """Yield the lines of what was found: overrides before all else, then each node."""
+    if found.whole:
+        yield f"Nailgun has no environment {found.environment}. The environment itself, and what isn't a node's, stays."
+    yield from (f"note: {note}" for note in found.notes)
+    if not found.nodes:
+        yield f"Nothing is left of nodes that environment {found.environment} doesn't have."
+        return
+    number = len(found.nodes)
+    yield f"Environment {found.environment}: {count(number, 'node')} {'is' if number == 1 else 'are'} no more"
+    yield from _overrides(found, removes=removes and overrides)
+    for node in found.nodes:
+        yield ""
+        yield f"node {node.identity} ({node.fqdn})" if node.fqdn else f"node {node.identity}"
+        for document in node.documents:
+            yield f"  {document.data_source}: {_contents(document)}"
+        if node.seen_at:
+            yield f"  note: also known from {', '.join(node.seen_at)}; what is remembered of it there stays"
+    if not removes:
+        yield ""
+        yield "Nothing was removed. --remove takes values and records away; with --remove-overrides what is under an"
+        yield "override too. A node that comes back afterwards counts as new."
+
+
+def _overrides(found: Leftovers, *, removes: bool) -> Iterator[str]:
+    listed = [(node, one) for node in found.nodes for one in node.documents if one.overrides]
+    if listed:
+        yield ""
+        yield "Overrides on these nodes:" if removes else "Overrides on these nodes (kept without --remove-overrides):"
+        for node, one in listed:
+            yield f"  node {node.identity}, {one.data_source}: {_some(one.overrides)}{_set_by(one)}"
+
+
+def _set_by(document: LeftDocument) -> str:
+    if document.set_by is None:
+        return ""
+    by = document.set_by
+    said = f", {_plain(by.comment)!r}" if by.comment else ""
+    return f" (last set by {_plain(by.author or 'someone')} at {_plain(by.time or 'an unknown time')}{said})"
+
+
+def _plain(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)[:80]
+
+
+def _contents(document: LeftDocument) -> str:
+    parts = []
+    if document.values:
+        parts.append(f"values of {count(len(document.values), 'key')}")
+    if document.overrides:
+        parts.append(f"overrides of {count(len(document.overrides), 'key')}")
+    if document.places or document.kept_digest:
+        parts.append("our record" if not document.hidden else "our record of an override in the node's file")
+    return ", ".join(parts)
+
+
+def _some(keys: Sequence[str]) -> str:
+    shown = [_plain(key) for key in keys[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
+
+
+def removal_lines(
+    found: Leftovers, gone: Mapping[str, Sequence[str]], problems: Sequence[ProductError], *, overrides: bool
+) -> Iterator[str]:
+    """Yield the lines of what was done."""
+    yield ""
+    yield f"Removed {count(sum(map(len, gone.values())), 'document')} of {count(len(gone), 'node')}."
+    kept = [f"node {node.identity}, {one.data_source}" for node, one in found.kept(overrides=overrides)]
+    if kept:
+        yield f"Kept, since an override is on them: {'; '.join(kept)}"
+    if problems:
+        yield f"Problems ({len(problems)}):"
+        yield from (f"  {problem}" for problem in problems)
+
+
+def runs_lines(runs: Sequence[PastRun], environment: int | None) -> Iterator[str]:
+    """Yield a line for each run, newest first: of an environment, or of all if it is None."""
+    if not runs:
+        yield (
+            "No run is remembered yet."
+            if environment is None
+            else f"No run of environment {environment} is remembered."
+        )
+    for run in runs:
+        yield (
+            f"{run.identity[:12]}  {_time(run)}  env {run.environment}  {_kind(run):<9}  {run.outcome:<11}"
+            f"  {_counts(run)}  {one_line(run.author, 40)}"
+        )
+
+
+def run_lines(run: PastRun, nodes: Sequence[RunNode], report: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the lines about one run: who and where, then its report, else the nodes that it was done with."""
+    yield f"Run {run.identity}: {run.outcome}"
+    yield (
+        f"  {_kind(run)} of environment {run.environment}, {one_line(run.place)}, begun {_time(run)} by"
+        f" {one_line(run.author)} on {one_line(run.host)} (process {run.pid})"
+    )
+    if run.digest:
+        yield f"  plan digest {run.digest}"
+    yield ""
+    if report is not None:
+        yield from report["text"]
+        return
+    yield f"It left no report. Done with {count(len(nodes), 'node')}:"
+    for node in nodes:
+        yield f"  node {one_line(node.node)}: {node.outcome}, {node.uploads} uploaded, {node.writes} written"
+
+
+def _time(run: PastRun) -> str:
+    return run.started.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _kind(run: PastRun) -> str:
+    return run.kind if run.stage is None else f"{run.kind} {run.stage}"
+
+
+def _counts(run: PastRun) -> str:
+    if run.nodes is None or run.finished is None:
+        return "ended early" if run.finished else "no report"
+    seconds = (run.finished - run.started).total_seconds()
+    problems = f", {count(run.problems, 'problem')}" if run.problems else ""
+    return f"{count(run.nodes, 'node')}, {run.uploads} uploaded, {run.writes} written{problems}, {seconds:.1f} s"

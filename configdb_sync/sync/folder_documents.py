@@ -1,8 +1,8 @@
-"""Documents that hold a whole folder, as fuel-plugin-lcm's uploader fills ConfigDB (U31). Pure.
+"""Documents that hold a whole folder, as fuel-plugin-lcm's uploader fills ConfigDB (U31).
 
 There a file right in ``/etc/hiera`` is a data source of its own. All files of a folder are one document instead: the
 data source has the folder's name, each key is a file's name without ``.yaml``, and its value is the file's content.
-``docs/decisions/folder-documents.md`` says how such a document is told from a single file's.
+``docs/decisions/folder-documents.md`` says how such a document is told from a single file's. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_ONE_NODE = frozenset({"fqdn", "hostname", "uid"})
 
 
 @dataclass(frozen=True)
-class Move:
+class OverrideMove:
     """The override of one file in a folder's document, to be moved to the file's own data source.
 
     It stands at the key ``stem`` of ``folder`` at the level ``source``; ``content`` goes to ``data_source`` at
@@ -56,7 +56,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOverride:
     """An override in a folder's document that stays there and reaches no node, and why."""
 
     folder: str
@@ -66,7 +66,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class FolderMap:
+class FolderDocuments:
     """The folders' documents of one environment, as one node has the folders.
 
     ``names``: the data sources that are folders. ``shared``: data sources whose file is another one on each node, with
@@ -121,20 +121,22 @@ class FolderMap:
         uploaded: Document,
         node: LevelPath,
         hidden: Collection[str],
-    ) -> tuple[list[Move], list[Held]]:
+    ) -> tuple[list[OverrideMove], list[HeldOverride]]:
         """Return what is to be moved of a document's overrides at one level, and what can't be.
 
         Whatever is neither is the single file's own. ``uploaded`` are the values at the node's level ``node`` if they
         are a folder's; ``hidden`` are keys that a deeper level has too.
         """
-        moves: list[Move] = []
-        held: list[Held] = []
+        moves: list[OverrideMove] = []
+        held: list[HeldOverride] = []
         for stem, content in overrides.items():
             data_source = self.data_source(folder, stem)
             if data_source is None:
                 if self._is_held(folder, stem, content, uploaded):
                     held.append(
-                        Held(folder, stem, place_of(level), f"no data source is the file {folder}/{stem}{SUFFIX}")
+                        HeldOverride(
+                            folder, stem, place_of(level), f"no data source is the file {folder}/{stem}{SUFFIX}"
+                        )
                     )
                 continue
             target, why = self._target(data_source, level, node, hidden=stem in hidden)
@@ -143,11 +145,11 @@ class FolderMap:
             elif not content:
                 why = "it says that the file is empty, which an override of single keys can't say"
             if why or not isinstance(content, dict):
-                held.append(Held(folder, stem, place_of(level), why or ""))
+                held.append(HeldOverride(folder, stem, place_of(level), why or ""))
                 continue
             before = uploaded.get(stem)
             left_out = tuple(key for key in before if key not in content) if isinstance(before, dict) else ()
-            moves.append(Move(folder, stem, data_source, level, target, content, left_out))
+            moves.append(OverrideMove(folder, stem, data_source, level, target, content, left_out))
         return moves, held
 
     def _is_held(self, folder: str, stem: str, content: Json, uploaded: Document) -> bool:
@@ -170,9 +172,9 @@ class FolderMap:
         return node, "what stands at the node's own level hides it" if hidden else None
 
 
-def folder_map(
+def folder_documents(
     mapped: NodeMap, sources: Iterable[DataSource], files: Collection[str], definitions: Collection[str]
-) -> FolderMap | None:
+) -> FolderDocuments | None:
     """Return the folders' documents that an environment has, by the names of its data sources; None if it has none.
 
     The sign is a data source that is a folder on this node and can't be a file: we never make one. Where one is, other
@@ -183,7 +185,7 @@ def folder_map(
     if not any(mapped.path_of(name) is None for name in names):
         return None
     shared = {source.name: source.template.facts for source in sources if not source.is_family}
-    return FolderMap(mapped, names, {name: facts for name, facts in shared.items() if facts}, frozenset(files))
+    return FolderDocuments(mapped, names, {name: facts for name, facts in shared.items() if facts}, frozenset(files))
 
 
 def content_of(value: Json) -> dict[str, Json]:

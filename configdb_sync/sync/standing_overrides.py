@@ -24,7 +24,7 @@ _ORDERS = "orders"
 
 
 @dataclass(frozen=True)
-class Order:
+class StandingOverride:
     """One standing order: what is to be set at ``path`` of a data source on every node that has no override there."""
 
     data_source: str
@@ -32,11 +32,11 @@ class Order:
     value: Json = field(repr=False)
 
 
-def from_records(document: Document) -> tuple[Order, ...]:
+def from_records(document: Document) -> tuple[StandingOverride, ...]:
     """Return the orders of an environment's root records; what isn't one (someone else wrote there) is left out."""
     found = document.get(_ORDERS)
     return tuple(
-        Order(one["data_source"], tuple(one["path"]), one["value"])
+        StandingOverride(one["data_source"], tuple(one["path"]), one["value"])
         for one in (found if isinstance(found, list) else [])
         if isinstance(one, dict)
         and isinstance(one.get("data_source"), str)
@@ -47,14 +47,16 @@ def from_records(document: Document) -> tuple[Order, ...]:
     )
 
 
-def to_records(document: Document, orders: Iterable[Order]) -> dict[str, Json]:
+def to_records(document: Document, orders: Iterable[StandingOverride]) -> dict[str, Json]:
     """Return the root records with these orders in place of those that they hold."""
     kept = {key: value for key, value in document.items() if key != _ORDERS}
     listed = [{"data_source": one.data_source, "path": list(one.path), "value": one.value} for one in orders]
     return {**kept, _ORDERS: listed} if listed else kept
 
 
-def given(orders: Sequence[Order], data_source: str, overrides: Document, beneath: Document) -> dict[str, Json]:
+def standing_values(
+    orders: Sequence[StandingOverride], data_source: str, overrides: Document, beneath: Document
+) -> dict[str, Json]:
     """Return the overrides that the orders add on one node, by top-level key; pure.
 
     ``beneath`` is the effective data that the node would have without them. A key that has an override already is
@@ -80,7 +82,7 @@ def addresses_of(client: ConfigDBClient, environment: int, levels: Levels) -> Ad
 
 
 @dataclass
-class Outcome:
+class NodesOutcome:
     """The nodes that ConfigDB knows, by the value of their level: those worked on, those with an override of their own
     (or one changed since), and those whose whole place a run alone can tell (``addresses``)."""
 
@@ -89,18 +91,20 @@ class Outcome:
     untold: list[str] = field(default_factory=list)
 
 
-def order_all(client: ConfigDBClient, addresses: Addresses, seen: Seen, order: Order) -> Outcome:
+def set_for_all_nodes(
+    client: ConfigDBClient, addresses: Addresses, seen: Seen, order: StandingOverride
+) -> NodesOutcome:
     """Make a standing order and carry it out on the nodes that ConfigDB knows; the next run does so on the others.
 
     Raises ``SettingsError`` if the environment can't keep orders.
     """
     environment, data_source, path = addresses.environment, order.data_source, order.path
 
-    def added(orders: Sequence[Order]) -> list[Order]:
+    def added(orders: Sequence[StandingOverride]) -> list[StandingOverride]:
         return [one for one in orders if (one.data_source, one.path) != (data_source, path)] + [order]
 
     _change_orders(client, environment, added)
-    outcome = Outcome()
+    outcome = NodesOutcome()
     for node, place in _places(client, addresses, seen, data_source):
         if place is None:
             outcome.untold.append(node)
@@ -114,15 +118,17 @@ def order_all(client: ConfigDBClient, addresses: Addresses, seen: Seen, order: O
     return outcome
 
 
-def end_order(client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, path: KeyPath) -> Outcome:
+def end_for_all_nodes(
+    client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, path: KeyPath
+) -> NodesOutcome:
     """End a standing order and take its overrides back where they are unchanged.
 
     Raises ``SettingsError`` if there is no such order.
     """
     environment = addresses.environment
-    ended: list[Order] = []
+    ended: list[StandingOverride] = []
 
-    def without(orders: Sequence[Order]) -> list[Order]:
+    def without(orders: Sequence[StandingOverride]) -> list[StandingOverride]:
         ended[:] = [one for one in orders if (one.data_source, one.path) == (data_source, path)]
         if not ended:
             shown = ", ".join(f"{one.data_source}: {edits.shown_key(one.path)}" for one in orders)
@@ -133,7 +139,7 @@ def end_order(client: ConfigDBClient, addresses: Addresses, seen: Seen, data_sou
         return [one for one in orders if one not in ended]
 
     _change_orders(client, environment, without)
-    outcome = Outcome()
+    outcome = NodesOutcome()
     for node, place in _places(client, addresses, seen, data_source):
         if place is None:
             outcome.untold.append(node)
@@ -149,12 +155,12 @@ def end_order(client: ConfigDBClient, addresses: Addresses, seen: Seen, data_sou
     return outcome
 
 
-def _holds(overrides: Document, order: Order) -> bool:
+def _holds(overrides: Document, order: StandingOverride) -> bool:
     return edits.has(overrides, order.path) and same(edits.get(overrides, order.path), order.value)
 
 
 def _change_orders(
-    client: ConfigDBClient, environment: int, make: Callable[[Sequence[Order]], Sequence[Order]]
+    client: ConfigDBClient, environment: int, make: Callable[[Sequence[StandingOverride]], Sequence[StandingOverride]]
 ) -> None:
     try:
         place = changes.find(client, environment, (), RECORDS)

@@ -1,4 +1,4 @@
-"""Whether there is time left to begin something, so that a run ends before its limit does (U2, F5)."""
+"""When a run must not begin more work: too little time left (U2, F5), a lost lock, or a server that is away."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from configdb_sync.clock import Clock
-from configdb_sync.errors import OutOfTimeError
+from configdb_sync.errors import AccessError, OutOfTimeError, ProductError, StateError, UnavailableError
 
 STAGE_LIMIT = 280.0
 """Seconds that a run has by default when Fuel calls it: on 9.0 and 9.1 Astute kills it after 300."""
@@ -17,7 +17,7 @@ _RESERVE = 5.0
 _TRUST = 1.5
 
 
-class Pace:
+class Deadline:
     """The time that a run has, and how long its steps have taken so far. Safe for several threads.
 
     A step is begun only if the time left suffices for ``_TRUST`` times the longest of its kind, and a reserve for
@@ -32,9 +32,9 @@ class Pace:
         self._longest: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def guarded(self, guard: Callable[[], None]) -> Pace:
+    def guarded(self, guard: Callable[[], None]) -> Deadline:
         """Return the same time with one more guard."""
-        found = Pace(self._clock, None, (*self._guards, guard))
+        found = Deadline(self._clock, None, (*self._guards, guard))
         found._end, found._limit = self._end, self._limit
         return found
 
@@ -83,3 +83,32 @@ class Pace:
             f"the time limit{limit} doesn't suffice for more",
             way_out="run again: it goes on with what was left; or give it more time with --time-limit",
         )
+
+
+class CircuitBreaker:
+    """Counts failures in a row, over all threads of a run.
+
+    One document that the server chokes on is that document's failure; several in a row without any success
+    mean that the server is away. Refused credentials will be refused again, and without records nothing may be written.
+    """
+
+    def __init__(self, limit: int = 3) -> None:
+        self._limit = limit
+        self._row = 0
+        self._lock = threading.Lock()
+
+    def worked(self) -> None:
+        """Note that something was done with ConfigDB's help."""
+        with self._lock:
+            self._row = 0
+
+    def failed(self, error: ProductError) -> None:
+        """Note a failure; raise the error itself if the run is to stop for it."""
+        if isinstance(error, AccessError | StateError):
+            raise error
+        if isinstance(error, UnavailableError):
+            with self._lock:
+                self._row += 1
+                stop = self._row >= self._limit
+            if stop:
+                raise error

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.folders import Move
-from configdb_sync.sync.idle import IdleOverride, Why
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.folder_documents import OverrideMove
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import NodePlan
 
 
@@ -27,7 +27,7 @@ def key_text(path: Sequence[str]) -> str:
     return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)
 
 
-def change_text(change: Change) -> str:
+def change_text(change: LeafChange) -> str:
     """Return one change in one line: ``~ nova.debug: false -> true``."""
     name = key_text(change.path)
     if change.before is None:
@@ -53,7 +53,7 @@ def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
     return [f"{text} (nodes {some(names)})" for text, names in where.items()]
 
 
-def _move_text(move: Move) -> str:
+def _move_text(move: OverrideMove) -> str:
     at = f" at {move.destination}" if move.target != move.source else ""
     text = f"{key_text([move.folder, move.stem])} at {move.place} -> {move.data_source}{at}"
     if move.left_out:
@@ -63,7 +63,7 @@ def _move_text(move: Move) -> str:
 
 def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
     """Return a line for each override without effect, with the nodes on which it has none."""
-    where: dict[IdleOverride, list[str]] = defaultdict(list)
+    where: dict[IneffectiveOverride, list[str]] = defaultdict(list)
     for node in nodes:
         for override in node.idle:
             where[override].append(node.node)
@@ -74,8 +74,8 @@ def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
     ]
 
 
-def _why(why: Why) -> str:
+def _why(why: IneffectiveReason) -> str:
     return {
-        Why.HIDDEN: "a deeper level has the key too and hides it",
-        Why.EQUAL: "it equals the value that it covers",
+        IneffectiveReason.HIDDEN: "a deeper level has the key too and hides it",
+        IneffectiveReason.EQUAL: "it equals the value that it covers",
     }[why]

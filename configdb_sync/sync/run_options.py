@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,14 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.hiera.data_source_config import check_entries
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Accept
-from configdb_sync.sync.stage import Stage
+
+
+class Stage(Enum):
+    """The plugin's three tasks: before the deployment, in it, after it."""
+
+    PRE = "pre"
+    MAIN = "main"
+    POST = "post"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One place that knows the forms in which plans and reports are shown, and which a file's name asks for."""
+"""The forms in which plans and reports are shown, and which of them a file's name asks for."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.plan import Plan
-from configdb_sync.sync.render_json import plan_json, report_json
-from configdb_sync.sync.render_markdown import plan_markdown, report_markdown
-from configdb_sync.sync.render_text import plan_lines, report_lines
+from configdb_sync.sync.render.json_values import plan_json, report_json
+from configdb_sync.sync.render.markdown import plan_markdown, report_markdown
+from configdb_sync.sync.render.text import plan_lines, report_lines
 from configdb_sync.sync.report import Report
 
 T = TypeVar("T")

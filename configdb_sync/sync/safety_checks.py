@@ -1,4 +1,4 @@
-"""Why one document's change is held back: it is too large, or nothing tells whose value is the newer one. Pure."""
+"""Errors of changes that are held back: too large, or it is unknown whose value is the newer one. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from configdb_sync.errors import AmbiguousError, UnsafeError
 from configdb_sync.jsonvalues import ABSENT, Document, Json
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision
+from configdb_sync.sync.node_work import ExaminedDocument
 from configdb_sync.sync.plan import DocumentChange
 from configdb_sync.sync.safety import lost_keys
-from configdb_sync.sync.work import Subject
 
 
 def unsafe_change(
@@ -56,7 +56,7 @@ def withheld(unsafe: UnsafeChange) -> UnsafeError:
     )
 
 
-def ambiguous(subject: Subject, key: str, node: str) -> AmbiguousError:
+def ambiguous(subject: ExaminedDocument, key: str, node: str) -> AmbiguousError:
     """Return the error of a key of which nothing tells whose value is the newer one."""
     return AmbiguousError(
         f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",

@@ -13,12 +13,12 @@ from dataclasses import replace
 from configdb_sync.errors import ProductError
 from configdb_sync.names import one_line
 from configdb_sync.sync.decide import Write
-from configdb_sync.sync.diff import Change
-from configdb_sync.sync.orphans import orphan_lines
+from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render_text import summary
+from configdb_sync.sync.render.text import summary
+from configdb_sync.sync.render.wording import change_text, count, idle_lines, takeover_lines
 from configdb_sync.sync.report import NodeReport, Report
-from configdb_sync.sync.wording import change_text, count, idle_lines, takeover_lines
 
 SHOWN_NODES = 50
 SHOWN_CHANGES = 20
@@ -117,7 +117,7 @@ def _change(change: DocumentChange) -> Iterator[str]:
         yield from _changes(change.written)
 
 
-def _changes(changes: Sequence[Change]) -> Iterator[str]:
+def _changes(changes: Sequence[LeafChange]) -> Iterator[str]:
     for change in changes[:SHOWN_CHANGES]:
         yield f"  - {code(change_text(change))}"
     if len(changes) > SHOWN_CHANGES:

@@ -1,4 +1,4 @@
-"""Makes a document ready: what is sent, what the file will hold, what will be remembered of it. Pure."""
+"""What a run has to do for one node and for each document, and the making of a file's new content and record. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,69 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from configdb_sync.hiera import Rewrite, created, either
+from configdb_sync.hiera import HieraDocument, Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
+from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record
-from configdb_sync.sync.decide import Write, confirmed
-from configdb_sync.sync.work import DocumentWork
+from configdb_sync.sync.decide import Decision, Write, hidden_after_write
+from configdb_sync.sync.folder_documents import OverrideMove
+from configdb_sync.sync.node_identity import IdentityGuard
+from configdb_sync.sync.plan import DocumentChange, NodePlan
+from configdb_sync.sync.remote_node import RemoteNode
+
+
+@dataclass(frozen=True)
+class ExaminedDocument:
+    """What is known of one document before ConfigDB is asked.
+
+    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    """
+
+    data_source: str
+    path: str
+    file: NodeFile | None
+    document: HieraDocument | None = field(repr=False)
+    record: Record | None = field(repr=False)
+    strange: bool
+    identity: IdentityGuard
+
+
+@dataclass(frozen=True)
+class DocumentWork:
+    """One document with the decision on it and all that carrying it out takes.
+
+    ``aside``: keys of its overrides that are files of a folder (``folders``); they are no part of the decision.
+    """
+
+    data_source: str
+    path: str
+    file: NodeFile | None
+    document: HieraDocument | None = field(repr=False)
+    decision: Decision = field(repr=False)
+    record: Record | None = field(repr=False)
+    change: DocumentChange | None
+    ordered: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    aside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
+
+    ``outdated``: the data sources of which another environment has newer records. ``fresh``: nothing was ever uploaded
+    of this node. ``files``: the digest of its files if it may be remembered as one at rest (``quiet``). ``moves``:
+    overrides to be moved out of folders' documents before anything else.
+    """
+
+    plan: NodePlan
+    stored: RemoteNode | None = None
+    documents: tuple[DocumentWork, ...] = ()
+    data_sources: tuple[str, ...] = ()
+    records: Mapping[str, Record] = field(default_factory=dict, repr=False)
+    outdated: frozenset[str] = frozenset()
+    fresh: bool = False
+    files: str | None = None
+    moves: tuple[OverrideMove, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,7 +94,7 @@ def prepare(document: DocumentWork) -> Prepared:
         then = None if rewrite is None else hashlib.sha256(rewrite.raw).hexdigest()
     old = {} if before is None or document.file is None else dict(before.kept)
     kept = old if decision.write is Write.NONE else {} if rewrite is None else dict(rewrite.kept)
-    hidden = confirmed(decision)
+    hidden = hidden_after_write(decision)
     done = Record(
         values=decision.meant.digest,
         files=(then,),

@@ -1,33 +1,36 @@
-"""Carries out what was decided for one node: upload, check ConfigDB's answer, remember, write, confirm."""
+"""Carries out what was decided for one node: upload, verify ConfigDB's answer, record, write, confirm.
+
+A file is written only if ConfigDB's effective data is what the decision predicted (U10, U20).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.change import VALUES, Change, Place
+from configdb_sync.configdb import changes, edits
+from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Etags
-from configdb_sync.errors import NodeFileError, ProductError, UnexpectedAnswerError
-from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, UnexpectedAnswerError
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.store.records import Record, Records
-from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.decide import Write
-from configdb_sync.sync.folder_moves import move_override
-from configdb_sync.sync.folders import Move
-from configdb_sync.sync.health import Health
+from configdb_sync.sync.decide import Decision, Write
+from configdb_sync.sync.fingerprint import UnchangedNode
+from configdb_sync.sync.folder_documents import OverrideMove
+from configdb_sync.sync.limits import CircuitBreaker, Deadline
 from configdb_sync.sync.node_records import NodeMemory
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.pace import Pace
-from configdb_sync.sync.prepare import Prepared, body, prepare
-from configdb_sync.sync.quiet import Quiet
+from configdb_sync.sync.node_work import DocumentWork, NodeWork, Prepared, body, prepare
+from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.report import NodeReport
-from configdb_sync.sync.verifying import check_effective
-from configdb_sync.sync.work import DocumentWork, NodeWork
+from configdb_sync.sync.run_options import RunOptions
+
+_LONGEST_COMMENT = 1000
+"""Characters of a comment in the history."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,17 @@ class Executor:
     """Carries out nodes' work for one run."""
 
     client: ConfigDBClient
-    catalog: Catalog
+    catalog: RemoteEnvironment
     nodes: Nodes
     records: Records
-    health: Health
+    health: CircuitBreaker
     options: RunOptions
-    pace: Pace
+    pace: Deadline
 
     def carry_out(self, work: NodeWork) -> NodeReport:
         """Do all of a node's work that can be done; what failed is in the report.
 
-        Raises what concerns the whole run (``Health``).
+        Raises what concerns the whole run (``CircuitBreaker``).
         """
         task = NodeTask(self, work)
         task.upload()
@@ -65,7 +68,7 @@ class NodeTask:
     uploaded: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     problems: list[ProductError] = field(default_factory=list)
-    moved: list[Move] = field(default_factory=list)
+    moved: list[OverrideMove] = field(default_factory=list)
     carried: int = 0
     etags: Mapping[int, Etags] | None = None
 
@@ -114,7 +117,7 @@ class NodeTask:
                 with _Guard(self, document, "override"):
                     self._override(document)
 
-    def _move(self, move: Move) -> None:
+    def _move(self, move: OverrideMove) -> None:
         """Move an override; where that fails nothing is done with the file that it is for."""
         try:
             with self.run.pace.step("move"):
@@ -248,7 +251,7 @@ class NodeTask:
             moved=tuple(self.moved),
         )
 
-    def _quiet(self) -> Quiet | None:
+    def _quiet(self) -> UnchangedNode | None:
         """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
         plan, stored = self.work.plan, self.work.stored
         if self.work.files is None or stored is None:
@@ -259,7 +262,9 @@ class NodeTask:
         names = (*plan.unchanged, *(change.data_source for change in plan.changes))
         if state is None:
             return None
-        return Quiet(state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources)
+        return UnchangedNode(
+            state, stored.levels, plan.fqdn, names, plan.undeclared, plan.notes, self.work.data_sources
+        )
 
 
 class _Guard:
@@ -281,3 +286,126 @@ class _Guard:
             self._task.failed(self._document, error, self._phase)
             return True
         return False
+
+
+def check_effective(
+    client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None, aside: Collection[str] = ()
+) -> None:
+    """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
+
+    ``known`` are the document's digests where the server gives them; it is asked for the whole document if they differ.
+    ``aside`` are keys that the decision says nothing of.
+    """
+    if known is not None and known.effective == decision.effective_digest:
+        return
+    found = client.effective(place.env, place.levels, place.definition)
+    if document_digest(_without(found, aside)) != document_digest(_without(decision.effective, aside)):
+        raise UnexpectedAnswerError(
+            "ConfigDB's effective data is not what its values and overrides give:"
+            f" {_differing(decision.effective, found)}",
+            way_out="if someone changed an override just now, run again; the file was left alone",
+        )
+
+
+def _without(document: Document, aside: Collection[str]) -> dict[str, Json]:
+    return {key: value for key, value in document.items() if key not in aside}
+
+
+def _differing(foreseen: Document, found: Document) -> str:
+    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
+    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"
+
+
+def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environment: int, move: OverrideMove) -> None:
+    """Move an override to the data source of the single file; a move that is done already changes nothing.
+
+    The new override is written and read back, and only then the old one is removed. Killed at any point, the override
+    is in at least one of the two places, and the next run goes on.
+
+    Raises ``AmbiguousError`` if someone overrode the same key of the file differently meanwhile, ``ConfigDBError`` as
+    the client and where the server can't hold the file's data source; then the old override is still there.
+    """
+    refusal = catalog.refusal(move.data_source)
+    if refusal is not None:
+        raise refusal
+    with catalog.moving:
+        source = _move_place(catalog, environment, move.folder, move.source, move)
+        target = _move_place(catalog, environment, move.data_source, move.target, move)
+        there = changes.read(client, source, OVERRIDES)
+        if not _holds_move(there, move):
+            return
+        reason = _move_comment(client, source, move)
+        if source == target:
+            changes.rewrite(
+                client,
+                source,
+                lambda found: _with_move(_without_move(found, move), move),
+                kind=OVERRIDES,
+                reason=reason,
+            )
+            failpoints.here("override-replaced")
+            return
+        changes.rewrite(client, target, lambda found: _with_move(found, move), kind=OVERRIDES, reason=reason)
+        failpoints.here("override-copied")
+        written = changes.read(client, target, OVERRIDES)
+        if any(key not in written or not same(written[key], value) for key, value in move.content.items()):
+            raise UnexpectedAnswerError(
+                f"the override moved from {_move_origin(move)} isn't there after it was written; the old one was left",
+                way_out="run again",
+            )
+        failpoints.here("override-confirmed")
+        gone = f"moved to {move.data_source}"
+        changes.rewrite(client, source, lambda found: _without_move(found, move), kind=OVERRIDES, reason=gone)
+        failpoints.here("override-moved")
+
+
+def _move_place(
+    catalog: RemoteEnvironment, environment: int, data_source: str, level: LevelPath, move: OverrideMove
+) -> Place:
+    definition = catalog.definition(data_source)
+    if definition is None:
+        raise UnexpectedAnswerError(
+            f"ConfigDB has no data source {data_source}: the override stays in {_move_origin(move)}",
+            way_out="run again",
+        )
+    return Place(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
+
+
+def _holds_move(found: dict[str, Json], move: OverrideMove) -> bool:
+    return move.stem in found and same(found[move.stem], dict(move.content))
+
+
+def _with_move(found: dict[str, Json], move: OverrideMove) -> dict[str, Json]:
+    other = [key for key, value in move.content.items() if key in found and not same(found[key], value)]
+    if other:
+        raise AmbiguousError(
+            f"{', '.join(other)}: someone overrode it just now, and otherwise than {_move_origin(move)}, which stays",
+            way_out="take one of the two overrides away with `configdb-sync rm-override`",
+        )
+    return {**found, **move.content}
+
+
+def _without_move(found: dict[str, Json], move: OverrideMove) -> dict[str, Json]:
+    # What someone changed in between is no longer what was moved: it stays, and the next run looks at it.
+    return {key: value for key, value in found.items() if key != move.stem} if _holds_move(found, move) else found
+
+
+def _move_origin(move: OverrideMove) -> str:
+    return edits.shown_key((move.folder, move.stem))
+
+
+def _move_comment(client: ConfigDBClient, source: Place, move: OverrideMove) -> str:
+    """Return what the history says: where it was, and who had set it, as far as the server knows."""
+    reason = f"moved from {_move_origin(move)}"
+    if move.source != move.target:
+        reason += f" at {move.place}"
+    if not client.keeps_versions:
+        return reason
+    last = next(iter(client.history(source.env, source.levels, source.definition, OVERRIDES)), None)
+    if last is not None and last.author:
+        reason += f", set by {last.author} on {last.time}"
+    if last is not None and last.comment:
+        reason += f": {last.comment}"
+    return reason[:_LONGEST_COMMENT]

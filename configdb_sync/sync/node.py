@@ -1,4 +1,4 @@
-"""From one node's files to what is to be done with each of its documents; nothing is changed anywhere."""
+"""Examines one node: from its files to a decision on each of its documents. Nothing is changed anywhere."""
 
 from __future__ import annotations
 
@@ -9,40 +9,31 @@ from typing import ClassVar
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.merge import effective as merge_levels
-from configdb_sync.errors import (
-    DocumentError,
-    NodeError,
-    ProductError,
-)
+from configdb_sync.errors import DocumentError, NodeError, ProductError
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.data_sources import NodeMap, map_node
 from configdb_sync.hiera.layouts import facts_of, layout_of
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.records import Records
-from configdb_sync.sync.acquaintance import Acquaintance
-from configdb_sync.sync.catalog import Catalog
-from configdb_sync.sync.changing import change_of
 from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import changes
-from configdb_sync.sync.doubts import ambiguous, unsafe_change, withheld
-from configdb_sync.sync.folder_stored import FolderStored
-from configdb_sync.sync.folders import folder_map
-from configdb_sync.sync.health import Health
-from configdb_sync.sync.identity import Identity
-from configdb_sync.sync.idle import idle_overrides
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.orders import given
-from configdb_sync.sync.plan import DocumentChange, NodePlan
-from configdb_sync.sync.plan_builder import PlanBuilder
-from configdb_sync.sync.quiet import decode, files_digest
+from configdb_sync.sync.diff import LeafChange, changes
+from configdb_sync.sync.fingerprint import decode, files_digest
+from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
+from configdb_sync.sync.limits import CircuitBreaker
+from configdb_sync.sync.node_identity import IdentityGuard, NodeIdentifier
+from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork
+from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_by_others
-from configdb_sync.sync.stage import Stage
-from configdb_sync.sync.stored import StoredNode
-from configdb_sync.sync.work import DocumentWork, NodeWork, Subject
+from configdb_sync.sync.remote_environment import RemoteEnvironment
+from configdb_sync.sync.remote_node import RemoteNode, RemoteNodeWithFolders
+from configdb_sync.sync.run_options import RunOptions, Stage
+from configdb_sync.sync.safety_checks import ambiguous, unsafe_change, withheld
+from configdb_sync.sync.standing_overrides import standing_values
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class _Node:
 
     read: NodeRead
     base: Mapping[str, HieraDocument] = field(repr=False)
-    identity: Identity
+    identity: IdentityGuard
     records: NodeRecords = field(repr=False)
 
     @functools.cached_property
@@ -77,19 +68,19 @@ class Examiner:
     """Whether the files may hold our writing, that of other environments too (``elsewhere``)."""
 
     client: ConfigDBClient
-    catalog: Catalog
+    catalog: RemoteEnvironment
     reader: Reader
     records: Records
     masker: Masker
-    health: Health
+    health: CircuitBreaker
     options: RunOptions
     allowed: frozenset[UnsafeChange] = frozenset()
     roster: Roster | None = None
 
     @functools.cached_property
-    def who(self) -> Acquaintance:
+    def who(self) -> NodeIdentifier:
         """Tells who nodes are."""
-        return Acquaintance(self.options, self.roster)
+        return NodeIdentifier(self.options, self.roster)
 
     @functools.cached_property
     def elsewhere(self) -> Elsewhere:
@@ -100,7 +91,7 @@ class Examiner:
         """Return what is to be done with a node; None if the run isn't asked for it.
 
         What is wrong with the node or one of its documents is in the plan's problems; what concerns the whole run
-        is raised (``Health``).
+        is raised (``CircuitBreaker``).
         """
         if isinstance(read, NodeError):
             return NodeWork(NodePlan(read.node or "?", problems=(read,)))
@@ -113,13 +104,13 @@ class Examiner:
             self.health.failed(error)
             return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
 
-    def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, StoredNode | None]:
+    def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, RemoteNode | None]:
         """Return a node's work if digests tell that there is none, and what was read of ConfigDB to tell it."""
         body = self.records.quiet(read.identity)
         if body is None:
             return None, None
         quiet = decode(body)
-        stored = StoredNode(self.client, self.catalog, self.options.environment, quiet.levels)
+        stored = RemoteNode(self.client, self.catalog, self.options.environment, quiet.levels)
         if not self.catalog.may_work_on(quiet.wanted) or stored.state(files) != quiet.state:
             return None, stored
         if self.roster is not None:
@@ -135,7 +126,7 @@ class Examiner:
         options, files = self.options, None
         if self.QUICK and options.stage is None:
             files = files_digest(read, options.levels, options.data_sources)
-        stored: StoredNode | None = None
+        stored: RemoteNode | None = None
         if files is not None:
             found, stored = self._at_rest(read, files)
             if found is not None:
@@ -154,14 +145,14 @@ class Examiner:
         levels = options.addresses.of_facts(facts.scope)
         self.catalog.claim(levels, read.identity)
         if stored is None or stored.levels != levels:
-            stored = StoredNode(self.client, self.catalog, self.options.environment, levels)
+            stored = RemoteNode(self.client, self.catalog, self.options.environment, levels)
         plan = PlanBuilder(read.identity, facts.fqdn, mapped)
         own, elsewhere = self.records.of_node(read.identity), self.records.left_elsewhere(read.identity)
-        folders = folder_map(mapped, sources, paths, self.catalog.names) if self.TAKES_OVER else None
+        folders = folder_documents(mapped, sources, paths, self.catalog.names) if self.TAKES_OVER else None
         if folders is not None:
-            stored = FolderStored(stored, folders, own or stored.records())
+            stored = RemoteNodeWithFolders(stored, folders, own or stored.records())
             plan.takes_over(stored)
-        identity = Identity(layout, values, functools.partial(self.who.told, layout))
+        identity = IdentityGuard(layout, values, functools.partial(self.who.told, layout))
         records = NodeRecords(own, elsewhere, stored)
         if self.HOLDS_OURS:
             records = replace(records, others=self.elsewhere.of_node(levels, facts.scope).of)
@@ -187,7 +178,7 @@ class Examiner:
         )
 
     def _document_work(
-        self, node: _Node, name: str, path: str, stored: StoredNode, plan: PlanBuilder
+        self, node: _Node, name: str, path: str, stored: RemoteNode, plan: PlanBuilder
     ) -> DocumentWork | None:
         """Return what is to be done with one document; None if no run has to do with it, or not yet."""
         self.catalog.check_owner(name)
@@ -204,11 +195,11 @@ class Examiner:
         strange = node.strange
         if name not in node.records.own and document is not None:
             strange = stored.is_strange(name, document, unknown=node.records.unknown, strange=strange)
-        subject = Subject(name, path, node.read.files.get(path), document, None, strange, node.identity)
+        subject = ExaminedDocument(name, path, node.read.files.get(path), document, None, strange, node.identity)
         subject = node.records.told(subject)
         return self._one(subject, stored, plan)
 
-    def _paths(self, _read: NodeRead, mapped: NodeMap, stored: StoredNode) -> dict[str, str]:
+    def _paths(self, _read: NodeRead, mapped: NodeMap, stored: RemoteNode) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
         paths = dict(mapped.sources)
         for name in (*self.catalog.names, *stored.concerned):
@@ -234,7 +225,7 @@ class Examiner:
         except DocumentError as error:
             raise error.located(node=read.identity, file=path) from error
 
-    def _one(self, subject: Subject, stored: StoredNode, plan: PlanBuilder) -> DocumentWork:
+    def _one(self, subject: ExaminedDocument, stored: RemoteNode, plan: PlanBuilder) -> DocumentWork:
         name, document, record = subject.data_source, subject.document, subject.record
         before_digest = stored.values_digest(name)
         needs = needs_stored(document, record) and (record is not None or subject.strange)
@@ -249,12 +240,12 @@ class Examiner:
         ordered: Mapping[str, Json] = {}
         if self.catalog.orders:
             beneath = merge_levels([*above, (meant.values, overrides)])
-            ordered = given(self.catalog.orders, name, overrides, beneath)
+            ordered = standing_values(self.catalog.orders, name, overrides, beneath)
         decision = decide(document, meant, above, {**overrides, **ordered}, record)
         subject.identity.check(subject.path, decision)
         plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
         levels = [*above, (meant.values, overrides)]
-        plan.idle.extend(idle_overrides(name, stored.places[-len(levels) :], levels))
+        plan.idle.extend(ineffective_overrides(name, stored.places[-len(levels) :], levels))
         if record is not None and changed_by_others(before_digest, meant.digest, record):
             plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
         if document is not None:
@@ -278,7 +269,7 @@ class Examiner:
         plan: PlanBuilder,
         change: DocumentChange,
         document: HieraDocument,
-        stored: StoredNode,
+        stored: RemoteNode,
         decision: Decision,
     ) -> None:
         before = stored.values(change.data_source) if change.uploads else {}
@@ -288,3 +279,75 @@ class Examiner:
         if unsafe is not None and unsafe not in self.allowed:
             plan.unsafe.append(unsafe)
             raise withheld(unsafe)
+
+
+class PlanBuilder:
+    """Collects one node's plan while its documents are looked at."""
+
+    def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:
+        self.node = node
+        self.fqdn = fqdn
+        self.undeclared = mapped.undeclared
+        self.changes: list[DocumentChange] = []
+        self.unchanged: list[str] = []
+        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
+        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
+        self.unsafe: list[UnsafeChange] = []
+        self.idle: list[IneffectiveOverride] = []
+        self.moves: tuple[OverrideMove, ...] = ()
+        self.held: tuple[HeldOverride, ...] = ()
+
+    def leave(self, name: str, path: str, stored: RemoteNode) -> None:
+        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
+        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
+            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
+
+    def takes_over(self, stored: RemoteNodeWithFolders) -> None:
+        """Take note of documents that hold a whole folder (U31)."""
+        self.moves, self.held = stored.moves, stored.held
+        self.notes += stored.notes
+
+    def build(self) -> NodePlan:
+        """Return the plan."""
+        return NodePlan(
+            node=self.node,
+            fqdn=self.fqdn,
+            changes=tuple(self.changes),
+            unchanged=tuple(self.unchanged),
+            undeclared=self.undeclared,
+            notes=tuple(self.notes),
+            problems=tuple(self.problems),
+            unsafe=tuple(self.unsafe),
+            idle=tuple(self.idle),
+            moves=self.moves,
+            held=self.held,
+        )
+
+
+def change_of(
+    subject: ExaminedDocument, stored: RemoteNode, before_digest: str, decision: Decision, masker: Masker
+) -> DocumentChange:
+    """Return what the plan says of a document; ``before_digest`` is the one of its stored values."""
+    name, meant = subject.data_source, decision.meant
+    upload: tuple[LeafChange, ...] = ()
+    written: tuple[LeafChange, ...] = ()
+    if before_digest != meant.digest:
+        upload = changes(stored.raw_values(name), meant.values, masker)
+    if decision.write is not Write.NONE:
+        found = {} if subject.document is None else subject.document.values
+        written = changes(found, decision.target, masker)
+    return DocumentChange(
+        data_source=name,
+        path=subject.path,
+        first=before_digest == EMPTY_DIGEST,
+        upload=upload,
+        write=decision.write,
+        written=written,
+        digests=Digests(
+            file=None if subject.file is None else subject.file.sha256,
+            stored=before_digest,
+            effective_before=stored.effective_digest(name),
+            values=meant.digest,
+            target=decision.effective_digest,
+        ),
+    )

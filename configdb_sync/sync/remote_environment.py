@@ -16,13 +16,13 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Level
-from configdb_sync.sync.options import RunOptions
-from configdb_sync.sync.orders import Order, from_records
 from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import EnvironmentChange
+from configdb_sync.sync.run_options import RunOptions
+from configdb_sync.sync.standing_overrides import StandingOverride, from_records
 
 
-class Catalog:
+class RemoteEnvironment:
     """The environment in ConfigDB as one run sees it. Safe for several threads; one of them at a time makes things."""
 
     def __init__(self, client: ConfigDBClient, options: RunOptions, owners: Owners | None = None) -> None:
@@ -36,7 +36,7 @@ class Catalog:
         self._registered: dict[str, int] | None = None
         self._components: dict[int, str] = {}
         self._records: int | None = None
-        self._orders: tuple[Order, ...] = ()
+        self._orders: tuple[StandingOverride, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
         self.moving = threading.Lock()
@@ -130,7 +130,7 @@ class Catalog:
         return self._records
 
     @property
-    def orders(self) -> tuple[Order, ...]:
+    def orders(self) -> tuple[StandingOverride, ...]:
         """The standing orders of the environment."""
         return self._orders
 

@@ -15,7 +15,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path
 from configdb_sync.names import LevelPath, place_of
-from configdb_sync.sync.merge import equal
+from configdb_sync.sync.three_way_merge import equal
 
 
 class Mark(Enum):

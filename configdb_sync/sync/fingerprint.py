@@ -1,8 +1,8 @@
-"""Nodes on which nothing is to be done, told by digests alone: nothing is parsed, nothing fetched. Pure.
+"""Recognises nodes with nothing to do by digests alone: nothing is parsed, nothing is fetched. Pure.
 
 A node's *state* is one digest over all that a decision on it rests on: its files, what ConfigDB holds at its level and
-above (by the digests that the embedded server gives), the settings, the version of the product. While it is what it was
-when a run left the node in step, there is nothing to do again. ``docs/decisions/nodes-at-rest.md``.
+above (by the digests that the embedded server gives), the settings, the version of the product. As long as the state is
+the one in which a run left the node in step, there is nothing to do. ``docs/decisions/nodes-at-rest.md``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from configdb_sync.nodes.node_files import NodeRead
 
 
 @dataclass(frozen=True)
-class Quiet:
+class UnchangedNode:
     """A node at rest: its state, and what a plan says of it without looking closer."""
 
     state: str
@@ -34,17 +34,17 @@ class Quiet:
     wanted: tuple[str, ...]
 
 
-def encode(quiet: Quiet) -> bytes:
+def encode(quiet: UnchangedNode) -> bytes:
     """Return it as bytes; ``decode`` gives it back."""
     return zlib.compress(json.dumps(asdict(quiet), separators=(",", ":")).encode("ascii"))
 
 
-def decode(body: bytes) -> Quiet:
+def decode(body: bytes) -> UnchangedNode:
     """Return what ``encode`` made the bytes of."""
     found: dict[str, Any] = json.loads(zlib.decompress(body))
     levels = tuple((name, value) for name, value in found.pop("levels"))
     state, fqdn = found.pop("state"), found.pop("fqdn")
-    return Quiet(state=state, levels=levels, fqdn=fqdn, **{name: tuple(value) for name, value in found.items()})
+    return UnchangedNode(state=state, levels=levels, fqdn=fqdn, **{name: tuple(value) for name, value in found.items()})
 
 
 def files_digest(

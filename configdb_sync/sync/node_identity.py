@@ -1,27 +1,32 @@
-"""Who a node is by its base files and the settings: checked against where it was found (U4), its levels, its data
-sources (U7). Pure."""
+"""Who a node is, by its base files and the settings: checked against where it was found (U4); its levels and data
+sources (U7). Pure.
+
+A run must not write anything that changes the answer (U18). Otherwise the next run would refuse the node, and could not
+take the override away again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from configdb_sync.errors import EnvironmentMismatchError, NodeError, SettingsError
+from configdb_sync.errors import EnvironmentMismatchError, NodeError, NodeFileError, ProductError, SettingsError
 from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
 from configdb_sync.hiera.data_sources import DataSource
-from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of
+from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of, is_foreign
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeRead
-from configdb_sync.sync.options import RunOptions
+from configdb_sync.sync.decide import Decision, Write
+from configdb_sync.sync.run_options import RunOptions
 
 PLUGIN = "configdb-sync"
 """The plugin's name: its section in a base file holds the settings that the user set in the Fuel UI (U3)."""
 
 
 @dataclass(frozen=True)
-class Acquaintance:
+class NodeIdentifier:
     """What a run's options, and Nailgun where it is asked, make of nodes' base files."""
 
     options: RunOptions
@@ -62,3 +67,38 @@ class Acquaintance:
         facts = facts_of(layout, base)
         names = tuple(source.name for source in self.data_sources(layout, facts.scope))
         return facts, self.options.addresses.of_facts(facts.scope), names
+
+
+@dataclass(frozen=True)
+class IdentityGuard:
+    """One node as its base files tell it: their values by path, and how they are read (``told`` raises or gives what
+    must stay the same)."""
+
+    layout: Layout
+    base: Mapping[str, Document] = field(repr=False)
+    told: Callable[[Mapping[str, Document]], object]
+
+    def check(self, path: str, decision: Decision) -> None:
+        """Raise ``NodeFileError`` if with what is to be written the node would pass for another one.
+
+        What the node itself means by its files is what counts, not what an override made of them.
+        """
+        if decision.write is Write.CREATE and is_foreign(path, self.layout):
+            raise NodeFileError(
+                "there are overrides for it, but with this file the node would pass for one of another Fuel release;"
+                " it was not made",
+                way_out="take them away, and override what the node has instead",
+            )
+        if decision.write is not Write.NONE and path in self.base and not self._kept(path, decision):
+            raise NodeFileError(
+                "an override changes what tells which node this is (uid, deployment_id, fqdn, hostname, a hierarchy"
+                " level or the list of data sources); the file was left alone",
+                way_out="take the override away",
+            )
+
+    def _kept(self, path: str, decision: Decision) -> bool:
+        try:
+            after = self.told({**self.base, path: decision.target})
+            return after == self.told({**self.base, path: decision.meant.values})
+        except ProductError:
+            return False
