@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.jsonvalues import Document, Json, canonical, same
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, canonical, same
 
 Settings = Mapping[str, Document]
 """A node's effective data by data source."""
 
-ABSENT: Json = type("Absent", (), {"__repr__": lambda _: "absent"})()
-"""Stands for a key that a node lacks."""
+
+
 
 
 @dataclass(frozen=True)
