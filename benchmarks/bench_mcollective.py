@@ -19,7 +19,6 @@ from pathlib import Path
 from benchmarks.measure import Measure, run
 from benchmarks.trees import write_environment
 from configdb_sync.clock import SystemClock
-from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.broker import BrokerConnection
 from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Destination, read_config
 from configdb_sync.mcollective.client import BusRpc
@@ -28,6 +27,7 @@ from configdb_sync.nodes.node_files import NodeRead
 from configdb_sync.nodes.remote.commands import Commands
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
+from tests.support import node_messages
 from tests.support.simulator.bus import Simulator
 from tests.support.simulator.faults import parse
 from tests.support.simulator.nodes import SimulatedNodes
@@ -168,9 +168,9 @@ def _bodies(bus: BusRpc, settings: BusSettings, names: list[str]) -> list[bytes]
     found = []
     for outcome in bus.call("execute_shell_command", "execute", {"cmd": command}, names, timeout=60):
         data = {name: value.decode() if isinstance(value, bytes) else value for name, value in outcome.data.items()}  # type: ignore[union-attr]
-        body = envelope.rpc_reply(0, "OK", data)
+        body = node_messages.rpc_reply(0, "OK", data)
         found.append(
-            envelope.reply(settings.signer, body=body, agent="execute_shell_command", request_id="0" * 32, now=0)
+            node_messages.reply(settings.signer, body=body, agent="execute_shell_command", request_id="0" * 32, now=0)
         )
     return found
 

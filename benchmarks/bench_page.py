@@ -15,7 +15,7 @@ from benchmarks.bench_tenants import SERVE, listening
 from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.masking import Masker
-from configdb_sync.state import State
+from configdb_sync.state import StateFolder
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
@@ -67,7 +67,7 @@ def served(port: int, token: str, rounds: int) -> Measure:
 
 def anew(state: Path, rounds: int) -> Measure:
     """Return the same where nothing was worked out before: as after each run."""
-    url = State(state).database_url
+    url = StateFolder(state).database_url
     registry = Registry(open_registry(url, connections=2))
 
     def ask(number: int) -> None:

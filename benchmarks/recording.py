@@ -8,15 +8,14 @@ import threading
 from pathlib import Path
 
 from configdb_sync.cli.main import main
-from configdb_sync.configdb.exchange import Answer, Request
-from configdb_sync.configdb.http import HttpExchange
+from configdb_sync.http.transport import HttpAnswer, HttpRequest, HttpTransport
 
-_send = HttpExchange.send
+_send = HttpTransport.send
 _lock = threading.Lock()
 _file = Path(sys.argv[1]).open("w", encoding="utf-8")  # noqa: SIM115 open until the process ends
 
 
-def _recorded(self: HttpExchange, request: Request) -> Answer:
+def _recorded(self: HttpTransport, request: HttpRequest) -> HttpAnswer:
     body = None if request.body is None else request.body.decode("utf-8")
     with _lock:
         _file.write(json.dumps([request.method, request.path, body]) + "\n")
@@ -24,5 +23,5 @@ def _recorded(self: HttpExchange, request: Request) -> Answer:
     return _send(self, request)
 
 
-HttpExchange.send = _recorded  # type: ignore[method-assign]
+HttpTransport.send = _recorded  # type: ignore[method-assign]
 main(sys.argv[2:])

@@ -1,4 +1,4 @@
-"""The edges of time and chance: everything else is handed a clock, a sleep or an identity."""
+"""Clock, sleep and new identities: all other code takes time and chance as parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Protocol
 _FIXED, _VERSION_4 = 0xF << 76 | 0b11 << 62, 4 << 76 | 0b10 << 62
 """The bits of a UUID that say how it was made (RFC 9562, 5.4)."""
 
-# Not the module's own: whoever seeds that one would have identities given twice, and a commit be taken for another's.
+# Not the generator of the module: code that seeds that one would get identities twice, and confuse two commits.
 _draws = random.Random()  # noqa: S311  # an identity, no secret
 os.register_at_fork(after_in_child=_draws.seed)
 
@@ -54,7 +54,7 @@ def new_run_id() -> str:
 
 def new_call_id() -> str:
     """Return a fresh identity for a request to a service, of the same form: never the same twice, but no secret."""
-    # A draw from the system's own source takes as long as finding the tenant in the database.
+    # Reading the system's random source takes as long as finding the tenant in the database.
     digits = f"{_draws.getrandbits(128) & ~_FIXED | _VERSION_4:032x}"
     return f"req-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(eq=False)
 class ProductError(Exception):
-    """Anything that the product itself finds wrong.
+    """Any error that the product itself finds.
 
     ``what`` names the thing and its value and never holds a secret; ``way_out`` tells the user what to do.
-    The rest says where it happened: the node's identity, the file below ``/etc/hiera`` (or a path), the
+    The other fields say where it happened: the node's identity, the file below ``/etc/hiera`` (or a path), the
     data source, the phase of a run and the request id of the peer that answered.
     """
 
@@ -50,7 +50,7 @@ class ProductError(Exception):
         data_source: str | None = None,
         phase: str | None = None,
     ) -> ProductError:
-        """Return the same error with the given places filled in where it did not know them itself."""
+        """Return the same error with those of the given places that it doesn't have itself."""
         found = dataclasses.replace(
             self,
             node=self.node or node,
@@ -71,7 +71,7 @@ class StateError(ProductError):
 
 
 class EnvironmentMismatchError(ProductError):
-    """The environment asked for is not the one that the facts name (U4), or has unknown levels (U6)."""
+    """The requested environment is not the one that the facts name (U4), or it has unknown levels (U6)."""
 
 
 class NodeError(ProductError):
@@ -83,7 +83,7 @@ class DocumentError(ProductError):
 
 
 class AmbiguousError(ProductError):
-    """A leaf differs from everything known; neither uploaded nor written until the user decides (U18)."""
+    """A leaf differs from all known values; it is neither uploaded nor written until the user decides (U18)."""
 
 
 class NodeFileError(ProductError):
@@ -103,11 +103,11 @@ class BusyError(ProductError):
 
 
 class OutOfTimeError(ProductError):
-    """The run's time limit leaves no time to begin more; what was left is done by the next run."""
+    """The run's time limit leaves no time for more; the next run does the rest."""
 
 
 class PlanChangedError(ProductError):
-    """What would be done now is not what was planned (``--digest``); nothing of it was done."""
+    """The plan of now differs from the one that ``--digest`` names; nothing was changed."""
 
 
 class BusError(ProductError):
@@ -115,11 +115,11 @@ class BusError(ProductError):
 
 
 class NailgunError(ProductError):
-    """Nailgun can't be asked, or answered something that stops what was asked of it (U4, U21)."""
+    """Nailgun can't be reached, or its answer makes the request fail (U4, U21)."""
 
 
 class ConfigDBError(ProductError):
-    """ConfigDB answered something that stops what was asked of it."""
+    """ConfigDB's answer makes the request fail."""
 
 
 class AccessError(ConfigDBError):
@@ -131,8 +131,44 @@ class UnavailableError(ConfigDBError):
 
 
 class UnexpectedAnswerError(ConfigDBError):
-    """An answer that isn't what was asked for: wrong type, cut, contradicting."""
+    """An answer that doesn't fit the request: wrong type, cut, contradicting."""
 
 
 class MissingError(ConfigDBError):
     """ConfigDB says 404: the environment, level or data source isn't there."""
+
+
+class RefusedError(ConfigDBError):
+    """The server refused the request itself (400, 405, 413, 415, 422 and other 4xx without a class of their own)."""
+
+
+class ConflictError(ConfigDBError):
+    """The server says 409: it exists already, another writer was there, or it isn't valid; only a GET can tell."""
+
+
+class PreconditionError(ConfigDBError):
+    """The document is no longer the one whose ETag was sent (412)."""
+
+
+class UnsupportedError(ConfigDBError):
+    """This kind of server can't do what was asked (PyPI's 0.1.0)."""
+
+
+class ConnectionLostError(UnavailableError):
+    """The connection broke or timed out; whether the request was carried out isn't known."""
+
+
+class ThrottledError(UnavailableError):
+    """The server keeps asking to come back later (429, or 503 with a wait beyond what is waited for)."""
+
+
+class TLSError(UnavailableError):
+    """The peer's certificate can't be verified; nothing was sent."""
+
+
+class NailgunAwayError(NailgunError):
+    """Nailgun can't be reached, its certificate can't be verified, or it keeps failing."""
+
+
+class NailgunAnswerError(NailgunError):
+    """An answer that isn't Nailgun's: another type, cut, too large, or one that leads elsewhere."""

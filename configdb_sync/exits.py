@@ -8,7 +8,7 @@ from configdb_sync import errors
 
 
 class Exit(IntEnum):
-    """What the exit code of a command says."""
+    """The exit codes of a command."""
 
     OK = 0
     INTERNAL = 1

@@ -27,7 +27,7 @@ NAMES = frozenset(
         "run-done",
     }
 )
-"""Every step, in the order in which a run passes them; those from ``before-upload`` on once a document or node."""
+"""The steps of a run in their order; those from ``before-upload`` on are passed once for each document or node."""
 
 TENANT_NAMES = frozenset(
     {
@@ -55,13 +55,13 @@ _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 
 
 class Failpoint:
-    """One step at which a signal is to be sent, and how often it has still to be passed until then."""
+    """The step at which to send a signal, and how often it must still be passed before that."""
 
-    def __init__(self, told: str) -> None:
-        name, _, rest = told.partition(":")
+    def __init__(self, text: str) -> None:
+        name, _, rest = text.partition(":")
         count, _, kind = rest.partition(":")
         if name not in _ALL or not (count or "1").isdigit() or (kind or "KILL") not in _SIGNALS:
-            raise ValueError(f"{VARIABLE} is {told!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(_ALL)}")
+            raise ValueError(f"{VARIABLE} is {text!r}; write NAME[:COUNT[:KILL|STOP]], NAME one of {sorted(_ALL)}")
         self._name = name
         self._left = int(count or "1")
         self._signal = _SIGNALS[kind or "KILL"]
@@ -77,11 +77,11 @@ class Failpoint:
                 os.kill(os.getpid(), self._signal)
 
 
-_told = os.environ.get(VARIABLE)
-_failpoint = Failpoint(_told) if _told else None
+_text = os.environ.get(VARIABLE)
+_failpoint = Failpoint(_text) if _text else None
 
 
 def here(name: str) -> None:
-    """Take note that the step ``name`` (one of those above) is passed."""
+    """Mark that the process passes the step ``name`` (one of those above)."""
     if _failpoint is not None:
         _failpoint.passed(name)

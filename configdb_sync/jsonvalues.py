@@ -1,8 +1,8 @@
 """Values as ConfigDB holds them: JSON, read strictly and compared type for type.
 
-A *document* is a JSON object, the content of one data source at one level. Its digest is made of its top-level
-keys' digests, so that whoever keeps those (a reader that parses each block once) has the document's
-for the price of one sha256. Order of keys doesn't count; ``1``, ``1.0``, ``true`` and ``"1"`` all differ.
+A *document* is a JSON object, the content of one data source at one level. Its digest is made from the digests of its
+top-level keys: a reader that keeps those, because it parses each block once, gets the document's with one sha256.
+The order of keys doesn't count; ``1``, ``1.0``, ``true`` and ``"1"`` all differ.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _space = re.compile(r"[ \t\n\r]*").match
 def loads(text: str | bytes, *, once: bool = False) -> Json:
     """Return the value of a JSON text (UTF-8, with or without a BOM).
 
-    ``once``: a key that an object has twice, of which the last would count, is refused: for what people write. Raises
-    ValueError for that and for anything else, NaN and infinities included, for numbers that no double holds, and
-    for nesting beyond ``MAX_DEPTH``.
+    ``once``: refuse an object with a key twice, of which the last would count; for texts that people write. Raises
+    ValueError for that, for texts that are not JSON, for NaN and infinities, for numbers that no double holds, and for
+    nesting beyond ``MAX_DEPTH``.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -83,9 +83,8 @@ def loads(text: str | bytes, *, once: bool = False) -> Json:
 def members(text: str) -> Iterator[tuple[str, Json, str]]:
     """Yield each top-level key of an object's JSON text, its value, and the text of the value alone.
 
-    A key that is there twice comes twice. Raises ValueError as ``loads`` does, but doesn't look at the depth: one
-    who knows a value's text already need not look at the value. That the text begins with ``{`` is for the caller
-    to see.
+    A key that occurs twice comes twice. Raises ValueError as ``loads`` does, but doesn't check the depth: a caller that
+    knows a value's text already needs no check. The caller checks that the text begins with ``{``.
     """
     place = _end(text, _end(text, 0) + 1)
     more = text[place : place + 1] != "}"
@@ -119,7 +118,7 @@ def _end(text: str, place: int) -> int:
 
 def check_depth(value: Json) -> None:
     """Raise ValueError if ``value`` is nested more than ``MAX_DEPTH`` levels deep."""
-    # Only what holds others is carried on: documents are mostly leaves.
+    # Only containers are followed: documents are mostly leaves.
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -139,7 +138,7 @@ def dumps(value: Json) -> str:
 
 
 def canonical(value: Json) -> str:
-    """Return the one text that all equal values share: compact ASCII JSON, keys sorted by code point."""
+    """Return the same text for all equal values: compact ASCII JSON, keys sorted by code point."""
     return _CANONICAL.encode(value)
 
 

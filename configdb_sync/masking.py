@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from configdb_sync.jsonvalues import Json, canonical
 
 _SECRET_NAME = re.compile(
-    # A key is a secret by what stands before it: `api_key`, `fernet_keys`; a bare `key` is any key of a mapping.
+    # What precedes `key` makes it a secret: `api_key`, `fernet_keys`; a bare `key` is any key of a mapping.
     r"(?<!public)(?<!primary)(?<!foreign)(?<!routing)(?<!sort)(?<!partition)(?<=[^\W_])[_\W]+keys?(?:$|[\W\d]|_\d)"
     r"|(?:auth|ssh|api|access|encryption|signing|master|shared|account|license)keys?(?:$|[\W\d]|_\d)"
     r"|private[_\W]?key|(?:rsa|ssh|ssl|tls|key|cert)[_\W]?private"
@@ -27,7 +27,7 @@ _SECRET_NAME = re.compile(
 _ABOUT = re.compile(
     r"[_\W](?:provider|source|driver|backend|algorithm|format|expiration|expiry|lifetime|ttl|length)$", re.IGNORECASE
 )
-"""The end of a name that tells about a secret and holds none: `token_provider`, `cert_source`."""
+"""The end of a name that describes a secret and holds none: `token_provider`, `cert_source`."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SECRET_TEXT = re.compile(
     r"-----BEGIN|://[^/\s:@]*:[^/\s@]+@|(?:password|passwd|secret|token|api_?key)\s*[=:]\s*\S"
@@ -65,7 +65,7 @@ class Masker:
     def shown(self, path: Sequence[str], value: Json) -> Json:
         """Return ``value`` (found at ``path``) with each secret leaf replaced by its token.
 
-        Null and booleans are shown as they are: they tell nothing.
+        Null and booleans are shown as they are: they reveal nothing.
         """
         return self._shown(value, secret=is_secret_path(path))
 

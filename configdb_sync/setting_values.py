@@ -1,8 +1,8 @@
 """How one value of a setting is read: the same rule for every field, wherever the value comes from (U3, F3). Pure.
 
-A text loses the blanks at its ends; what is then empty counts as not given. A secret keeps every character, and blanks
+A text is stripped of blanks; if it is empty then, it counts as not given. A secret keeps every character, and blanks
 at its ends are refused. Line breaks and other invisible characters are refused, and so is every value of another type:
-nothing is cut, joined or made into a text. A reader raises ``ValueError`` with what it wants instead.
+nothing is cut, joined or converted to a text. A reader raises ``ValueError`` that says what it takes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROLE = "<role>"
 
 
 def checked(place: str, name: str, value: Any, reader: Callable[[Any], T]) -> T:
-    """Return what ``reader`` makes of a value; ``SettingsError`` names the place, the field and what it takes."""
+    """Return a value as ``reader`` reads it; ``SettingsError`` names the place, the field and what it takes."""
     try:
         return reader(value)
     except ValueError as error:
@@ -49,7 +49,7 @@ def checked(place: str, name: str, value: Any, reader: Callable[[Any], T]) -> T:
 
 
 def given(place: str, values: Mapping[str, Any], name: str, reader: Callable[[Any], T]) -> T | None:
-    """Return what ``reader`` makes of a field, None if the field is empty. Raises as ``checked``."""
+    """Return a field's value as ``reader`` reads it, None if the field is empty. Raises as ``checked``."""
     value = values.get(name)
     return None if is_empty(value) else checked(place, name, value, reader)
 
@@ -104,7 +104,7 @@ def address(value: Any) -> str:
 
 
 def configdb(value: Any) -> str:
-    """Return where ConfigDB is: ``embedded``, ``catalog`` or an address."""
+    """Return ``embedded``, ``catalog`` or the address of ConfigDB."""
     found = text(value)
     if "://" not in found and found not in {"embedded", "catalog"}:
         raise ValueError("give embedded, catalog, or an address like https://10.20.0.2:8082")
@@ -261,6 +261,6 @@ def _shown(name: str, value: Any) -> str:
     """Return a value as an error may show it."""
     hidden = is_secret_name(name) or _HIDDEN.fullmatch(name.rpartition(".")[2]) or name.endswith("database")
     if hidden or not isinstance(value, (str, int, float)):
-        return f"not as it must be ({type(value).__name__}, not shown)"
+        return f"not valid ({type(value).__name__}, not shown)"
     found = repr(value)
     return found if len(found) <= 60 else f"{found[:57]}..."

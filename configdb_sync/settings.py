@@ -260,7 +260,7 @@ def _from_file(named: Path | None) -> tuple[tuple[SettingsLayer, ...], Mapping[s
     login = {} if login is None else login
     if not isinstance(login, dict) or not all(name in LOGIN for name in login):
         raise SettingsError(
-            f"the settings file {path}: login isn't as it must be",
+            f"the settings file {path}: login is not valid",
             way_out=f"it holds one value each for some of {', '.join(sorted(LOGIN))}",
         )
     variables = {
@@ -275,14 +275,14 @@ def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:
     found = {} if found is None else found
     if not isinstance(found, dict) or not all(name in SERVICES for name in found):
         raise SettingsError(
-            f"the settings file {path}: services isn't as it must be",
+            f"the settings file {path}: services is not valid",
             way_out=f"it holds the options of {' and '.join(SERVICES)}, below their names",
         )
     options_of = {name: {} if options is None else options for name, options in found.items()}
     for name, options in options_of.items():
         if not isinstance(options, dict) or not all(map(_is_plain, options.values())):
             raise SettingsError(
-                f"the settings file {path}: services.{name} isn't as it must be", way_out="write `option: value` lines"
+                f"the settings file {path}: services.{name} is not valid", way_out="write `option: value` lines"
             )
     return options_of
 

@@ -1,6 +1,6 @@
 """The state folder: where the product keeps its databases, token, masking key and locks.
 
-Everything in it is for its owner alone. Nothing is created before it is asked for.
+Everything in it is for its owner alone. Nothing is created before it is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SYSTEM_FOLDER = Path("/var/lib/configdb-sync")
 
 
 @dataclass(frozen=True)
-class State:
+class StateFolder:
     """A state folder that exists, belongs to this user and has mode 0700."""
 
     folder: Path
@@ -55,11 +55,11 @@ class State:
 
     @property
     def tenants_key_file(self) -> Path:
-        """The file of the key that the tenants' own tokens follow from."""
+        """The file of the key from which the tenants' own tokens are derived."""
         return self.folder / "tenants-public.key"
 
     def tenants_public_key(self) -> bytes:
-        """Return the key that the tenants' own tokens follow from; made at the first call."""
+        """Return the key from which the tenants' own tokens are derived; made at the first call."""
         return _secret(self.tenants_key_file)
 
     @property
@@ -73,14 +73,14 @@ class State:
 
     @property
     def services_file(self) -> Path:
-        """What is known of the settings that this machine's services were started with."""
+        """The file of the settings with which this machine's services were started."""
         return self.folder / "services.json"
 
 
 def locate(flag: str | None, environ: Mapping[str, str], *, root: bool) -> Path:
     """Return the path of the state folder by ``--state``, ``CONFIGDB_SYNC_STATE``, or the user's default.
 
-    Raises ``StateError`` where nothing tells it: no flag, not root and no HOME.
+    Raises ``StateError`` if none of them is there: no flag, not root and no HOME.
     """
     named = flag or environ.get("CONFIGDB_SYNC_STATE")
     if named:
@@ -96,11 +96,11 @@ def locate(flag: str | None, environ: Mapping[str, str], *, root: bool) -> Path:
     raise StateError("no state folder: HOME is not set", way_out="name one with --state DIR")
 
 
-def open_state(path: Path) -> State:
+def open_state(path: Path) -> StateFolder:
     """Create the folder if it isn't there and return it.
 
-    Raises ``StateError`` if it can't be made, is someone else's, others may look into it, or another user could put
-    something else in its place: a link of theirs leads to it, or they may rename a folder on the way.
+    Raises ``StateError`` if it can't be made, belongs to another user, is open to others, or another user could
+    replace it: its path leads through their link, or through a folder in which they may rename entries.
     """
     try:
         _check_way(path)
@@ -121,7 +121,7 @@ def open_state(path: Path) -> State:
             f"the state folder {path} is open to others (mode {stat.S_IMODE(found.st_mode):04o}); it holds passwords",
             way_out=f"chmod 0700 {path}",
         )
-    return State(path)
+    return StateFolder(path)
 
 
 def _check_way(path: Path) -> None:

@@ -16,8 +16,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError
+from configdb_sync.keystone import clouds
 from configdb_sync.masking import is_secret_name
 from configdb_sync.plugin.fuel_settings import layer
 from configdb_sync.settings import LOGIN, READERS, Settings, read_settings

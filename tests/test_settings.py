@@ -121,7 +121,7 @@ def test_who_names_the_keystone_gives_the_whole_login(file: Path) -> None:
 @pytest.mark.parametrize("text", ["login: CANARY", "login: {passwort: CANARY}", "login: [CANARY]"])
 def test_a_wrong_login_is_refused_without_its_content(file: Path, text: str) -> None:
     file.write_text(text)
-    with pytest.raises(SettingsError, match=r"login isn't as it must be.*password") as caught:
+    with pytest.raises(SettingsError, match=r"login is not valid.*password") as caught:
         read_settings({}, {}, file)
     assert "CANARY" not in str(caught.value)
 

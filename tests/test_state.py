@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.closed_files import read_closed
-from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError, StateError
+from configdb_sync.keystone import clouds
 from configdb_sync.state import SYSTEM_FOLDER, locate, open_state
 from configdb_sync.tenants.service import write_usage
 

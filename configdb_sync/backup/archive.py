@@ -1,4 +1,7 @@
-"""A backup as a file: a compressed tar, its manifest first. Read, it is trusted in nothing."""
+"""A backup as a file: a compressed tar that begins with its manifest. Nothing that is read from it is trusted.
+
+The manifest has the digests of all files, and says what wasn't in the state folder.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,17 @@ from typing import IO, Any
 from configdb_sync.closed_files import open_closed
 from configdb_sync.errors import StateError
 
+FORMAT = 1
+NAME = "manifest.json"
+LONGEST = 1 << 20
+
+DATABASE = "configdb-sync.sqlite"
+CONFIGDB = "configdb.sqlite"
+SECRETS = ("mask.key", "configdb.token", "tenants.token", "tenants-public.key")
+PARTS = (DATABASE, CONFIGDB, *SECRETS)
+"""All files that a backup may hold, by their names in the archive. No name of an archive is used as a path."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _FURTHER = frozenset(
     {
@@ -31,21 +45,85 @@ _FURTHER = frozenset(
 )
 
 
-class _Plain(tarfile.TarInfo):
-    """A member as ``write`` makes it: further headers, which are read into memory and follow each other without end,
-    are refused before anything of them is read."""
+@dataclass(frozen=True)
+class BackupFile:
+    """One file of a backup: its size in bytes and its sha256 in hexadecimal."""
 
-    # Only the member's first block is read by now. `frombuf` would be the place if all versions of Python called it.
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """``version`` of the product that made the backup; ``created``: ISO 8601; ``elsewhere``: the databases that aren't
+    SQLite's, with their addresses without a password."""
+
+    version: str
+    created: str
+    parts: Mapping[str, BackupFile]
+    elsewhere: Mapping[str, str]
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON; ``decode`` gives the same one back."""
+    content = {
+        "format": FORMAT,
+        "version": manifest.version,
+        "created": manifest.created,
+        "parts": {name: {"size": part.size, "sha256": part.sha256} for name, part in manifest.parts.items()},
+        "elsewhere": dict(manifest.elsewhere),
+    }
+    return (json.dumps(content, indent=1) + "\n").encode("ascii")
+
+
+def decode(content: bytes) -> Manifest:
+    """Return the manifest that the bytes hold. Raises ``StateError`` if there is none, or of another format."""
+    try:
+        found: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+        raise StateError("the archive is no backup of configdb-sync")
+    if found["format"] != FORMAT:
+        raise StateError(
+            f"the backup is of format {found['format']}, this version reads {FORMAT}",
+            way_out="restore it with the version that made it, or a newer one",
+        )
+    version, created, parts, elsewhere = (found.get(name) for name in ("version", "created", "parts", "elsewhere"))
+    if not isinstance(parts, dict) or not isinstance(elsewhere, dict):
+        raise StateError("the backup's manifest isn't as it must be")
+    if not all(isinstance(one, str) and one.isprintable() for one in (version, created, *elsewhere.values())):
+        raise StateError("the backup's manifest isn't as it must be")
+    return Manifest(str(version), str(created), {name: _part(name, part) for name, part in parts.items()}, elsewhere)
+
+
+def _part(name: str, found: Any) -> BackupFile:
+    if name not in PARTS:
+        raise StateError(
+            f"the backup has a part {name[:60]!r} that this version doesn't know",
+            way_out="restore it with the version that made it, or a newer one",
+        )
+    size, digest = (found.get("size"), found.get("sha256")) if isinstance(found, dict) else (None, None)
+    if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise StateError(f"the backup's manifest isn't as it must be: {name}")
+    return BackupFile(size, digest)
+
+
+class _Plain(tarfile.TarInfo):
+    """A member as ``write`` makes it. Further headers are refused before they are read: they are read into memory, and
+    may follow each other without end."""
+
+    # Only the member's first block is read here. Not all versions of Python call `frombuf`.
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _FURTHER or self.size < 0:
             raise tarfile.ReadError("a header that no backup has")
         return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
 
 
-def part_of(path: Path) -> Part:
+def part_of(path: Path) -> BackupFile:
     """Return size and digest of a file."""
     with path.open("rb") as file:
-        return Part(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        return BackupFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
@@ -86,11 +164,11 @@ def _add(tar: tarfile.TarFile, name: str, source: IO[bytes], size: int) -> None:
 def unpack(path: Path, folder: Path) -> Manifest:
     """Unpack a backup into a folder and return its manifest.
 
-    What lies in the folder then are plain files of the names in ``manifest.PARTS``, each as the manifest says. Raises
-    ``StateError`` for anything else in the archive, ``SettingsError`` for one that is open to others.
+    The folder then holds plain files with names of ``PARTS``, each as the manifest says. Raises ``StateError`` for
+    anything else in the archive, ``SettingsError`` for one that is open to others.
     """
     try:
-        # Whoever may read it has every password in it, and whoever may write it says what the state will be.
+        # Its readers have every password in it, and its writers decide on the state.
         with (
             open_closed(path, "the backup") as file,
             tarfile.open(fileobj=file, mode="r:gz", tarinfo=_Plain) as tar,
@@ -104,7 +182,7 @@ def unpack(path: Path, folder: Path) -> Manifest:
             for name, content in members:
                 if name not in left:
                     raise StateError(f"{path} holds {str(name)[:60]!r}, which its manifest doesn't name (once)")
-                _lay(folder / name, content, left.pop(name))
+                _extract(folder / name, content, left.pop(name))
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise StateError(f"{path} is no whole backup: {type(error).__name__}") from None
     except OSError as error:
@@ -125,7 +203,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
         yield member.name, content
 
 
-def _lay(target: Path, content: IO[bytes], part: Part) -> None:
+def _extract(target: Path, content: IO[bytes], part: BackupFile) -> None:
     digest, left = hashlib.sha256(), part.size
     with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         while chunk := content.read(_CHUNK):
@@ -136,80 +214,3 @@ def _lay(target: Path, content: IO[bytes], part: Part) -> None:
             file.write(chunk)
     if left or digest.hexdigest() != part.sha256:
         raise StateError(f"{target.name} in the backup isn't what its manifest says: the archive was changed or broken")
-
-
-FORMAT = 1
-NAME = "manifest.json"
-LONGEST = 1 << 20
-
-DATABASE = "configdb-sync.sqlite"
-CONFIGDB = "configdb.sqlite"
-SECRETS = ("mask.key", "configdb.token", "tenants.token", "tenants-public.key")
-PARTS = (DATABASE, CONFIGDB, *SECRETS)
-"""All that a backup may hold, by the names in the archive. Nothing of an archive is ever used as a path."""
-
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file of a backup: its size in bytes and its sha256 in hexadecimal."""
-
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """``version``: the product's, that made it; ``created``: ISO 8601; ``elsewhere``: what is in another database than
-    SQLite's, with its address, no password in it."""
-
-    version: str
-    created: str
-    parts: Mapping[str, Part]
-    elsewhere: Mapping[str, str]
-
-
-def encode(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON; ``decode`` gives the same one back."""
-    content = {
-        "format": FORMAT,
-        "version": manifest.version,
-        "created": manifest.created,
-        "parts": {name: {"size": part.size, "sha256": part.sha256} for name, part in manifest.parts.items()},
-        "elsewhere": dict(manifest.elsewhere),
-    }
-    return (json.dumps(content, indent=1) + "\n").encode("ascii")
-
-
-def decode(content: bytes) -> Manifest:
-    """Return the manifest that the bytes hold. Raises ``StateError`` for what is none, or of a newer format."""
-    try:
-        found: Any = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("format"), int):
-        raise StateError("the archive is no backup of configdb-sync")
-    if found["format"] != FORMAT:
-        raise StateError(
-            f"the backup is of format {found['format']}, this version reads {FORMAT}",
-            way_out="restore it with the version that made it, or a newer one",
-        )
-    version, created, parts, elsewhere = (found.get(name) for name in ("version", "created", "parts", "elsewhere"))
-    if not isinstance(parts, dict) or not isinstance(elsewhere, dict):
-        raise StateError("the backup's manifest isn't as it must be")
-    if not all(isinstance(one, str) and one.isprintable() for one in (version, created, *elsewhere.values())):
-        raise StateError("the backup's manifest isn't as it must be")
-    return Manifest(str(version), str(created), {name: _part(name, part) for name, part in parts.items()}, elsewhere)
-
-
-def _part(name: str, found: Any) -> Part:
-    if name not in PARTS:
-        raise StateError(
-            f"the backup has a part {name[:60]!r} that this version doesn't know",
-            way_out="restore it with the version that made it, or a newer one",
-        )
-    size, digest = (found.get("size"), found.get("sha256")) if isinstance(found, dict) else (None, None)
-    if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise StateError(f"the backup's manifest isn't as it must be: {name}")
-    return Part(size, digest)

@@ -16,10 +16,10 @@ _BUSY_SECONDS = 60.0
 def copy_all(sources: Mapping[Path, Path]) -> None:
     """Copy databases to new files of mode 0600, all as they were at one moment. Raises ``StateError``.
 
-    Writers are held up for the moment alone in which reading begins: a product that was killed then would have left
-    just that, and goes on from it.
+    Writers wait only for the moment in which reading begins. The copy is what a product that was killed then would
+    have left, and it continues from that.
     """
-    with contextlib.ExitStack() as stack, _told("copied"):
+    with contextlib.ExitStack() as stack, _translated("copied"):
         writers = [stack.enter_context(_opened(source)) for source in sources]
         readers = [stack.enter_context(_opened(source)) for source in sources]
         for writer in writers:
@@ -30,21 +30,21 @@ def copy_all(sources: Mapping[Path, Path]) -> None:
         for writer in writers:
             writer.execute("ROLLBACK")
         for reader, target in zip(readers, sources.values(), strict=True):
-            _born_closed(target)
+            _create_closed(target)
             with _opened(target) as copy:
                 reader.backup(copy)
                 # One file, without the side files of the other mode.
                 copy.execute("PRAGMA journal_mode=DELETE")
 
 
-def lay_over(source: Path, target: Path) -> None:
-    """Give a database (made with mode 0600 if it isn't there) another one's content, in one transaction.
+def overwrite(source: Path, target: Path) -> None:
+    """Replace a database's content (in a new file of mode 0600 if there is none) by another one's, in one transaction.
 
-    Whoever has it open sees the old content or the new. Raises ``StateError``.
+    Its users see the old content or the new. Raises ``StateError``.
     """
-    with _told("restored"):
+    with _translated("restored"):
         if not target.exists():
-            _born_closed(target)
+            _create_closed(target)
         with _opened(source) as copy, _opened(target) as live:
             live.execute("PRAGMA journal_mode=WAL")
             copy.backup(live)
@@ -71,7 +71,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -80,5 +80,5 @@ def _told(what: str) -> Iterator[None]:
         raise StateError(f"a database can't be {what}: {error.strerror}") from None
 
 
-def _born_closed(path: Path) -> None:
+def _create_closed(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -1,34 +1,37 @@
-"""``configdb-sync doctor``: every setting with its origin, and each peer tried in turn (U3)."""
+"""``configdb-sync doctor`` and ``ping``: every setting with its origin, and each peer tested in turn (U3, U8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from configdb_sync.cli.options import ALL, ENVIRONMENT, Session, settings_options
+from configdb_sync.cli.help import command
+from configdb_sync.cli.options import BUS, env_option, format_option, node_names, node_option, shown, with_session
 from configdb_sync.cli.output import show_json
-from configdb_sync.configdb import clouds, urls
-from configdb_sync.configdb.connect import CATALOG
-from configdb_sync.configdb.model import Limits
-from configdb_sync.errors import ProductError, StateError
+from configdb_sync.clock import SystemClock
+from configdb_sync.errors import BusError, NodeError, ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import is_secret_name
-from configdb_sync.nailgun.connect import Trust, trust_in
-from configdb_sync.nailgun.roster import why_not
 from configdb_sync.settings import READERS
-from configdb_sync.store.connections import parsed
-from configdb_sync.store.opening import open_store
 
-_LIMITS = Limits(connect=5.0, read=20.0, total=30.0)
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.nodes.selfcheck import NodeCheck
+
+_PATIENCE = 5.0
+_LONGEST = 20.0
+_SHOWN = 5
+_SKEW = 30.0
 
 
 @dataclass(frozen=True)
 class Check:
-    """One peer, tried: what was found, or what is wrong; None for both: it wasn't tried, and ``why`` says why."""
+    """The test of one peer: what was found, or what is wrong. With neither it was not tested, and ``why`` says why."""
 
     name: str
     found: str | None = None
@@ -40,135 +43,131 @@ class Check:
         """``ok``, ``FAIL`` or ``-``."""
         return "FAIL" if self.error is not None else "-" if self.found is None else "ok"
 
+    @property
+    def json(self) -> dict[str, Any]:
+        """The check as the JSON output has it."""
+        return {
+            "name": self.name,
+            "result": {"ok": "ok", "FAIL": "failed", "-": "unused"}[self.mark],
+            "found": self.found,
+            "what": None if self.error is None else self.error.what,
+            "way_out": None if self.error is None else self.error.way_out,
+        }
 
-@click.command()
-@settings_options(*ALL)
-@click.option(
-    "--env",
-    "environment",
-    type=ENVIRONMENT,
-    metavar="N",
-    help="Look for this environment at the peers too.",
-)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def doctor(session: Session, *, environment: int | None, output: str) -> Exit:
-    """Show every setting and where it comes from, and try each peer in turn. Changes nothing but the state folder."""
+
+@command("doctor", example="configdb-sync doctor --env 1")
+@with_session(*READERS)
+@env_option("Also look for this environment at the peers.", required=False)
+@format_option("text", "json")
+def doctor(session: Session, *, environment: int | None, form: str) -> Exit:
+    """Show all settings and test every connection.
+
+    Shows each setting with its origin, then tests each peer. Changes nothing except the state folder.
+    """
     rows = list(_settings(session))
-    checks = []
-    if output == "text":
+    if form == "text":
         click.echo("Settings:")
         for name, value, origin in rows:
             click.echo(f"  {name:<20} {value}  ({origin})")
         click.echo("Peers:")
+    checks = []
     for check in _checks(session, environment):
         checks.append(check)
-        if output == "text":
+        if form == "text":
             click.echo(f"  {check.mark:<5} {check.name:<13} {check.error or check.found or check.why}")
     failed = [check.error for check in checks if check.error is not None]
-    if output == "json":
-        show_json(_json(rows, checks))
+    if form == "json":
+        settings = [{"name": name, "value": value, "origin": origin} for name, value, origin in rows]
+        show_json({"settings": settings, "peers": [check.json for check in checks]})
     else:
-        click.echo(f"{len(failed)} of {len(checks)} failed." if failed else "All that is used works.")
+        click.echo(f"{len(failed)} of {len(checks)} failed." if failed else "Everything in use works.")
     return exit_of(failed[0]) if failed else Exit.OK
 
 
-def _json(rows: list[tuple[str, str, str]], checks: list[Check]) -> dict[str, Any]:
-    return {
-        "settings": [{"name": name, "value": value, "origin": origin} for name, value, origin in rows],
-        "peers": [
-            {
-                "name": check.name,
-                "result": {"ok": "ok", "FAIL": "failed", "-": "unused"}[check.mark],
-                "found": check.found,
-                "what": None if check.error is None else check.error.what,
-                "way_out": None if check.error is None else check.error.way_out,
-            }
-            for check in checks
-        ],
-    }
-
-
 def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value fit to be shown, and origin of each setting, and of what keystoneauth reads itself."""
+    """Yield name, value fit to be shown, and origin of each setting and of keystoneauth's variables."""
+    from configdb_sync.http import urls
+
+    settings = session.settings
     for name in READERS:
-        yield name, _shown(name, getattr(session.settings, name)), session.settings.origins[name]
-    for name, value in sorted(session.settings.login.items()):
-        shown = "(set, not shown)" if is_secret_name(name) else urls.shown(value)
-        yield name, shown, session.settings.login_origins[name]
+        yield name, _shown(name, getattr(settings, name)), settings.origins[name]
+    for name, value in sorted(settings.login.items()):
+        text = "(set, not shown)" if is_secret_name(name) else urls.shown(value)
+        yield name, text, settings.login_origins[name]
 
 
 def _shown(name: str, value: Any) -> str:
+    """Return a setting's value without any password in it."""
+    from configdb_sync.http import urls
+    from configdb_sync.store.engine import parsed
+
     if value is None or value == ():
         return "-"
-    if name == "levels":
-        return ",".join(f"{level}={template}" for level, template in value)
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
     if name.endswith("database"):
         try:
             url = parsed(str(value), name)
         except StateError:
             return "(no database URL)"
         return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
-    return urls.shown(str(value)) if "://" in str(value) else str(value)
+    text = shown(value)
+    return urls.shown(text) if "://" in text else text
 
 
 def _checks(session: Session, environment: int | None) -> Iterator[Check]:
-    # Late: the bus takes its own libraries.
-    from configdb_sync.cli import bus_checks
-
-    used = bus_checks.uses_bus(session)
-    looks: dict[str, Callable[[], str | None]] = {
+    used = _uses_bus(session)
+    tests: dict[str, Callable[[], str | None]] = {
         "state folder": lambda: str(session.state.folder),
         "database": lambda: _database(session),
         "Keystone": lambda: _keystone(session),
         "ConfigDB": lambda: _configdb(session, environment),
         "Nailgun": lambda: _nailgun(session, environment),
-        "broker": lambda: bus_checks.check_brokers(session) if used else None,
+        "broker": lambda: _brokers(session) if used else None,
     }
     reached = False
-    for name, look in looks.items():
-        check = _tried(name, look)
+    for name, test in tests.items():
+        check = _tested(name, test)
         reached = check.found is not None
         yield check
     if used and not reached:
-        yield Check("nodes", why="not tried: without the broker they can't be asked")
+        yield Check("nodes", why="not tested: they can't be reached without the broker")
     else:
-        yield _tried("nodes", lambda: bus_checks.check_nodes(session, environment) if used else None)
+        yield _tested("nodes", lambda: _nodes(session, environment) if used else None)
 
 
-def _tried(name: str, look: Callable[[], str | None]) -> Check:
+def _tested(name: str, test: Callable[[], str | None]) -> Check:
     try:
-        return Check(name, look())
+        return Check(name, test())
     except ProductError as error:
         return Check(name, error=error)
 
 
 def _database(session: Session) -> str:
-    with closing(open_store(session.database)) as database:
+    with closing(session.records()) as database:
         encrypted = " (encrypted)" if database.sealing.on else ""
     return f"{_shown('database', session.settings.database or session.state.database_url)}{encrypted}"
 
 
 def _keystone(session: Session) -> str | None:
-    environ = session.environ
+    from configdb_sync.configdb.connect import CATALOG
+
+    settings, environ = session.settings, session.environ
     if not environ.get("OS_AUTH_URL") and not environ.get("OS_CLOUD"):
         return None
-    if not session.settings.names_user and session.settings.configdb != CATALOG:
-        # On a master the plugin always names Keystone; nothing that is used asks it.
+    if not settings.names_user and settings.configdb != CATALOG:
+        # On a master the plugin always names Keystone, even if nothing in use needs it.
         return None
     # Late: keystoneauth takes longer to load than all the rest.
-    from configdb_sync.configdb import catalog
+    from configdb_sync.http.transport import TransferLimits
+    from configdb_sync.keystone.login import read_login
+    from configdb_sync.nailgun.connect import Trust, trust_in
 
-    settings = session.settings
     trust = Trust()
     if settings.nailgun is not None:
         trust = trust_in(settings.nailgun_ca).of_keystone(environ, settings.nailgun)
-    catalog.tokens_of(environ, default_ca=trust.file, any_name=trust.any_name, limits=_LIMITS).token()
-    cloud = clouds.read(environ)
-    return (
-        f"{urls.shown(cloud.auth['auth_url'])} gives a token{' (certificate not verified)' if cloud.insecure else ''}"
-    )
+    limits = TransferLimits(connect=5.0, read=20.0, total=30.0)
+    login = read_login(environ, default_ca=trust.file, any_name=trust.any_name, limits=limits)
+    login.token()
+    return f"{login.where} gives a token{' (certificate not verified)' if login.cloud.insecure else ''}"
 
 
 def _configdb(session: Session, environment: int | None) -> str:
@@ -185,6 +184,8 @@ def _configdb(session: Session, environment: int | None) -> str:
 
 
 def _nailgun(session: Session, environment: int | None) -> str | None:
+    from configdb_sync.nailgun.roster import why_not
+
     client = session.nailgun()
     if client is None:
         return None
@@ -196,3 +197,131 @@ def _nailgun(session: Session, environment: int | None) -> str | None:
         nodes = client.nodes(environment)
         ready = sum(why_not(node) is None for node in nodes)
         return f"{found}; environment {environment}: {ready} of {len(nodes)} nodes can be worked on"
+
+
+def _uses_bus(session: Session) -> bool:
+    """Tell whether the settings name MCollective's, or Fuel's are in their usual place."""
+    settings = session.settings
+    if settings.origins["mco_config"] != "default":
+        return True
+    try:
+        # Other installations of MCollective do not concern the product.
+        return b"rabbitmq" in settings.mco_config.read_bytes()
+    except OSError:
+        return settings.mco_config.exists()
+
+
+def _brokers(session: Session) -> str:
+    """Test each broker of the pool. Raises ``SettingsError``, ``BusError``."""
+    from configdb_sync.cli.sources import bus_settings
+    from configdb_sync.mcollective.broker import try_broker
+
+    settings = bus_settings(session.settings)
+    found, failed = [], []
+    for host in settings.hosts:
+        try:
+            found.append(try_broker(host, settings, SystemClock(), f"doctor-{secrets.token_hex(6)}"))
+        except BusError as error:
+            failed.append(error)
+    if len(failed) > 1:
+        raise BusError("; ".join(error.what for error in failed), way_out=failed[0].way_out)
+    if failed:
+        raise failed[0]
+    return f"{', '.join(found)} takes user {settings.hosts[0].user!r}, both exchanges work"
+
+
+def _nodes(session: Session, environment: int | None) -> str:
+    """Test the nodes of an environment, by Nailgun, or all that answer.
+
+    Raises ``BusError``, and ``NodeError`` if a node can't be worked on.
+    """
+    from configdb_sync.cli.sources import bus_settings
+    from configdb_sync.mcollective.client import BusRpc
+    from configdb_sync.names import natural_key
+    from configdb_sync.nodes.mcollective import MASTER
+    from configdb_sync.nodes.node_files import is_plain
+    from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
+
+    clock = SystemClock()
+    expected = _expected(session, environment)
+    timeout = min(session.settings.mco_timeout, _LONGEST)
+    with BusRpc(bus_settings(session.settings)) as rpc:
+        answering = rpc.discover(timeout=_PATIENCE, expected=expected or ())
+        there = [name for name in answering if name != MASTER and is_plain(name)]
+        names = sorted(there if expected is None else expected, key=natural_key)
+        if not there:
+            raise BusError(
+                f"no node answers within {_PATIENCE:g} s",
+                way_out="check that nodes are on, and that mcollective runs on them with the master's psk",
+            )
+        tested = check_over_bus(
+            rpc, [name for name in names if name in there], timeout=timeout, now=lambda: clock.now().timestamp()
+        )
+    silent = [name for name in names if name not in there]
+    trials = [*tested, *(NodeCheck(name, error=_silent(name)) for name in silent)]
+    faults = [trial.error for trial in trials if trial.error is not None]
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        first = "; ".join(f"node {fault.node}: {fault.what}" for fault in faults[:_SHOWN])
+        raise NodeError(f"{len(faults)} of {len(trials)} can't be worked on: {first}{more}", way_out=faults[0].way_out)
+    files = sum(trial.files for trial in trials)
+    return f"{len(trials)} answer, both agents work, {files} settings files{_skew(trials)}"
+
+
+def _expected(session: Session, environment: int | None) -> list[str] | None:
+    """Return the nodes that should answer, None if this is unknown."""
+    from configdb_sync.nailgun.roster import why_not
+
+    if environment is None:
+        return None
+    try:
+        client = session.nailgun()
+        if client is None:
+            return None
+        with client:
+            return [node.identity for node in client.nodes(environment) if why_not(node) is None]
+    except ProductError:
+        return None  # Nailgun's own line shows the error.
+
+
+def _silent(name: str) -> NodeError:
+    return NodeError(
+        f"doesn't answer within {_PATIENCE:g} s",
+        way_out="check that it is on, and that mcollective runs on it with the master's psk",
+        node=name,
+    )
+
+
+def _skew(trials: Sequence[NodeCheck]) -> str:
+    apart = [trial for trial in trials if abs(trial.ahead) > _SKEW]
+    first = [f"node {trial.identity} by {trial.ahead:+.0f} s" for trial in apart[:_SHOWN]]
+    return f"; clocks differ from this one's: {', '.join(first)}" if first else ""
+
+
+@command("ping", example="configdb-sync ping --node 1,2,3")
+@with_session("state", *BUS)
+@node_option
+@format_option("text", "json")
+def ping(session: Session, *, nodes: tuple[str, ...], form: str) -> Exit:
+    """Show which nodes answer over MCollective.
+
+    Waits 5 seconds, or as long as --mco-timeout says; with --node only until these nodes have answered. Changes
+    nothing.
+    """
+    from configdb_sync.cli.sources import open_bus
+
+    settings = session.settings
+    timeout = settings.mco_timeout if settings.origins["mco_timeout"] == "--mco-timeout" else _PATIENCE
+    expected = node_names(nodes)
+    with open_bus(settings) as bus:
+        found = bus.discover(timeout=timeout, expected=expected)
+    missing = [name for name in expected if name not in found]
+    if form == "json":
+        show_json({"answered": found, "missing": missing})
+    else:
+        for name in found:
+            click.echo(name)
+        click.echo(f"{len(found)} nodes answered" + (f", missing: {', '.join(missing)}" if missing else ""), err=True)
+    if not found:
+        return Exit.NODES
+    return Exit.PARTIAL if missing else Exit.OK

@@ -3,89 +3,98 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import configdb_sync
-from configdb_sync.cli.bus import open_bus
-from configdb_sync.cli.options import BUS, ENVIRONMENT, NAILGUN, Session, node_names, settings_options
+from configdb_sync.cli.help import CommandGroup
+from configdb_sync.cli.options import (
+    BUS,
+    NAILGUN,
+    env_option,
+    format_option,
+    node_names,
+    node_option,
+    what_option,
+    with_session,
+)
 from configdb_sync.cli.output import show_json
-from configdb_sync.cli.sources import MCOLLECTIVE
 from configdb_sync.errors import EnvironmentMismatchError, NodeError
 from configdb_sync.exits import Exit
-from configdb_sync.nailgun.roster import Roster
 from configdb_sync.names import natural_key
-from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, program, remove_in_trees, remove_over_bus
-from configdb_sync.nodes.mcollective import MCollectiveNodes
 
-Outcome = Removal | NodeError
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.nailgun.roster import Roster
+    from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder
+
+    Outcome: TypeAlias = Removal | NodeError
 
 
-@click.group("hiera-backend")
+@click.group("hiera-backend", cls=CommandGroup)
 def hiera_backend() -> None:
-    """Work on the Hiera backend on the nodes."""
+    """Manage the Hiera backend on the nodes."""
 
 
-@hiera_backend.command()
-@settings_options("state", "database", *NAILGUN, *BUS)
-@click.option("--env", "environment", type=ENVIRONMENT, required=True, metavar="N", help="The environment's number.")
-@click.option(
+@hiera_backend.command("remove", example="configdb-sync hiera-backend remove --env 1 --dry-run")
+@with_session("state", "database", *NAILGUN, *BUS)
+@env_option()
+@what_option(
     "--from",
     "place",
-    default=MCOLLECTIVE,
+    default="mcollective",
     show_default=True,
     metavar="mcollective|DIR",
-    help="The nodes themselves, or a folder of node trees.",
+    help="Reach the nodes over MCollective, or use a folder of node trees.",
 )
-@click.option(
-    "--node", "nodes", multiple=True, metavar="LIST", help="Only these nodes: ids or FQDNs, with commas (default: all)."
-)
+@node_option
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; change nothing.")
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def remove(
-    session: Session, *, environment: int, place: str, nodes: tuple[str, ...], dry_run: bool, output: str
-) -> Exit:
-    """Remove the Hiera backend from nodes without a deployment: code, settings with the password, cached documents, the
-    line in hiera.yaml.
+@format_option("text", "json")
+def remove(session: Session, *, environment: int, place: str, nodes: tuple[str, ...], dry_run: bool, form: str) -> Exit:
+    """Remove the Hiera backend from nodes without a deployment.
 
-    Hiera then reads the nodes' own files. Switch the setting off in the Fuel UI first: the next deployment puts the
-    backend back while the setting is on. Nodes of other environments are left alone. Without --node, Nailgun is asked
-    which nodes should answer, if the settings name it; nodes that Nailgun does not know are worked on too.
+    Removes code, settings with the password, cached documents, and the line in hiera.yaml. Hiera then reads the nodes'
+    own files. Switch the setting off in the Fuel UI first: while it is on, the next deployment installs the backend
+    again. Nodes of other environments are skipped. Without --node, Nailgun says which nodes should answer, if the
+    settings name it; nodes unknown to Nailgun are included.
     """
+    from configdb_sync.cli.sources import MCOLLECTIVE
+    from configdb_sync.nodes.hiera_backend import RemovalOrder, program
+
     code = program(Path(configdb_sync.__file__).resolve().parents[1])
     names = node_names(nodes)
     order = RemovalOrder(environment, named=bool(names), look=dry_run)
+    outcomes: list[Outcome] = []
     with contextlib.ExitStack() as stack:
         if place == MCOLLECTIVE:
             found = _on_nodes(session, stack, code, names, order)
         else:
             found = _in_trees(session, Path(place), code, names, order)
-        outcomes = []
         for outcome in found:
             outcomes.append(outcome)
-            if output == "text":
-                _tell(outcome, dry_run=dry_run)
-    if output == "json":
+            if form == "text":
+                _show(outcome, dry_run=dry_run)
+    if form == "json":
         outcomes.sort(key=lambda outcome: natural_key(_identity(outcome)))
-        show_json(
-            {
-                "environment": environment,
-                "dry_run": dry_run,
-                "nodes": [_json(outcome, dry_run=dry_run) for outcome in outcomes],
-            }
-        )
+        listed = [_json(outcome, dry_run=dry_run) for outcome in outcomes]
+        show_json({"environment": environment, "dry_run": dry_run, "nodes": listed})
     else:
-        _tell_counts(outcomes, dry_run=dry_run)
+        _show_counts(outcomes, dry_run=dry_run)
     return Exit.PARTIAL if any(isinstance(outcome, NodeError) for outcome in outcomes) else Exit.OK
 
 
 def _on_nodes(
     session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
+    from configdb_sync.cli.sources import open_bus
+    from configdb_sync.nodes.hiera_backend import remove_over_bus
+    from configdb_sync.nodes.mcollective import MCollectiveNodes
+
     settings = session.settings
     roster = None if names and all(name.isdigit() for name in names) else _roster(session, order.environment)
     rpc = stack.enter_context(open_bus(settings))
@@ -101,6 +110,9 @@ def _on_nodes(
 def _in_trees(
     session: Session, root: Path, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
+    from configdb_sync.nodes.directory import DirectoryNodes
+    from configdb_sync.nodes.hiera_backend import remove_in_trees
+
     there = DirectoryNodes(root, env=order.environment).identities()
     identities = [
         identity
@@ -111,7 +123,9 @@ def _in_trees(
 
 
 def _roster(session: Session, environment: int) -> Roster | None:
-    """Return what Nailgun knows of the environment; None without Nailgun, or if it has no such environment any more."""
+    """Return what Nailgun knows about the environment; None without Nailgun, or if it has no such environment."""
+    from configdb_sync.nailgun.roster import Roster
+
     nailgun = session.nailgun()
     if nailgun is None:
         return None
@@ -123,7 +137,7 @@ def _roster(session: Session, environment: int) -> Roster | None:
 
 
 def _identities(session: Session, roster: Roster | None, name: str, order: RemovalOrder) -> tuple[str, ...]:
-    """Return the identities that an id or FQDN stands for. Raises ``SettingsError``."""
+    """Return the identities of an ID or FQDN. Raises ``SettingsError``."""
     if name.isdigit():
         return (name,)
     known = () if roster is None else roster.identities(name)
@@ -131,36 +145,32 @@ def _identities(session: Session, roster: Roster | None, name: str, order: Remov
 
 
 def _identity(outcome: Outcome) -> str:
-    return outcome.identity if isinstance(outcome, Removal) else outcome.node or ""
+    return (outcome.node or "") if isinstance(outcome, NodeError) else outcome.identity
 
 
-def _tell(outcome: Outcome, *, dry_run: bool) -> None:
+def _show(outcome: Outcome, *, dry_run: bool) -> None:
     if isinstance(outcome, NodeError):
-        click.echo(
-            f"node {outcome.node}: failed: {outcome.what}" + (f" ({outcome.way_out})" if outcome.way_out else "")
-        )
+        hint = f" ({outcome.way_out})" if outcome.way_out else ""
+        click.echo(f"node {outcome.node}: failed: {outcome.what}{hint}")
     elif outcome.other is None:
         done = "would be removed" if dry_run else "removed"
         text = f"{done}: {', '.join(outcome.found)}" if outcome.found else "has nothing of the backend"
         click.echo(f"node {outcome.identity}: {text}")
         if outcome.own is not None:
-            click.echo(f"node {outcome.identity}: {outcome.own} stays: it was written by hand, and may hold a password")
+            click.echo(f"node {outcome.identity}: {outcome.own} stays: it was written by hand and may hold a password")
 
 
-def _tell_counts(outcomes: list[Outcome], *, dry_run: bool) -> None:
-    done = [outcome for outcome in outcomes if isinstance(outcome, Removal)]
+def _show_counts(outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
+    done = [outcome for outcome in outcomes if not isinstance(outcome, NodeError)]
     others = [outcome.other for outcome in done if outcome.other is not None]
     cleaned = sum(bool(outcome.found) for outcome in done)
     parts = [
         f"{'would be removed from' if dry_run else 'removed from'} {cleaned}",
         f"nothing on {len(done) - len(others) - cleaned}",
         f"failed on {len(outcomes) - len(done)}",
-        *(
-            [f"{len(others)} of other environments left alone ({', '.join(map(str, sorted({*others})))})"]
-            if others
-            else []
-        ),
     ]
+    if others:
+        parts.append(f"skipped {len(others)} of other environments ({', '.join(map(str, sorted({*others})))})")
     click.echo(f"nodes: {', '.join(parts)}")
 
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from sqlalchemy.exc import DBAPIError
 
-from configdb_sync.cli.options import Session, settings_options
-from configdb_sync.configdb_server import schema as configdb_opening
+from configdb_sync.cli.help import CommandGroup
+from configdb_sync.cli.options import STATE, with_session
 from configdb_sync.errors import SettingsError, StateError
-from configdb_sync.store import conversion, keyring, opening
-from configdb_sync.store.connections import key_file_of, parsed
-from configdb_sync.store.database import Database
-from configdb_sync.store.opening import TableSet
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.store.database import Database
+    from configdb_sync.store.opening import TableSet
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
-    """Encrypt what the databases hold, with keys that lie in a file outside of them."""
+    """Manage the keys that encrypt the databases.
 
-
-@keys.command("make")
-@click.argument("file", type=_FILE)
-def make_command(file: Path) -> None:
-    """Make FILE, a new key file of mode 0600, with one key.
-
-    Keep a copy of it where no backup of the databases is. Without it nobody can read what is encrypted.
+    The keys are in a file outside of the databases.
     """
+
+
+@keys.command("make", example="configdb-sync keys make /etc/configdb-sync/keys")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def make_command(file: Path) -> None:
+    """Make a key file with one key.
+
+    Makes FILE with mode 0600. Keep a copy of it apart from the backups of the databases: without the key, nobody can
+    read what is encrypted.
+    """
+    from configdb_sync.store import keyring
+
     file = file.absolute()
     key = keyring.make(file)
     click.echo(f"{file} holds key {key.id}. Keep a copy elsewhere: no backup has it, and nothing replaces it.")
@@ -41,46 +46,54 @@ def make_command(file: Path) -> None:
     )
 
 
-@keys.command("add")
-@settings_options("database", "configdb_database", "state")
+@keys.command("add", example="configdb-sync keys add")
+@with_session(*STATE)
 def add_command(session: Session) -> None:
-    """Add a new key to the key file: what is written from now on is encrypted with it. No restart is needed."""
+    """Add a key to the key file.
+
+    From now on it encrypts everything that is written. No restart is needed.
+    """
+    from configdb_sync.store import keyring
+
     path = _file(session)
     key = keyring.add(path)
-    click.echo(f"{path} holds the new key {key.id}. What older keys encrypted: `configdb-sync keys convert`.")
+    click.echo(f"{path} holds the new key {key.id}. To convert older data: `configdb-sync keys convert`.")
 
 
-@keys.command("list")
-@settings_options("database", "configdb_database", "state")
+@keys.command("list", example="configdb-sync keys list")
+@with_session(*STATE)
 def list_command(session: Session) -> None:
-    """Show the keys, and how many values in each database are encrypted with which."""
+    """Show the keys and how much each has encrypted."""
+    from configdb_sync.store import conversion, keyring
+    from configdb_sync.store.database import Database
+
     path = session.settings.key_file
     known = [] if path is None else [key.id for key in keyring.read(path.absolute())]
     if path is None:
         click.echo("No key file is set (key_file).")
     for place, number in enumerate(known):
-        click.echo(f"{number}  {'encrypts' if place == 0 else 'decrypts alone'}")
+        click.echo(f"{number}  {'encrypts' if place == 0 else 'only decrypts'}")
     for one in _databases(session):
         with closing(Database(one.bare, what=one.what)) as database:
             used = conversion.usage(database, one.schema)
         click.echo(f"{one.what}:")
         for id_, count in sorted(used.items(), key=lambda pair: pair[0] or ""):
-            name = (
-                "in clear" if id_ is None else f"with key {id_}{'' if id_ in known else ', which is not in the file'}"
-            )
-            click.echo(f"  {count} values {name}")
+            unknown = "" if id_ in known else ", which is not in the file"
+            click.echo(f"  {count} values {'in clear' if id_ is None else f'with key {id_}{unknown}'}")
         if not used:
             click.echo("  nothing is stored")
 
 
-@keys.command("convert")
-@click.option("--to-clear", is_flag=True, help="Store everything in clear from now on.")
-@settings_options("database", "configdb_database", "state")
+@keys.command("convert", example="configdb-sync keys convert")
+@click.option("--to-clear", is_flag=True, help="Store everything in clear text from now on.")
+@with_session(*STATE)
 def convert_command(session: Session, *, to_clear: bool) -> None:
-    """Encrypt everything in the databases with the first key. Services and runs may be at work meanwhile.
+    """Encrypt the databases with the first key.
 
-    A call that was stopped is gone on with by the next.
+    Services and runs may be active. After an interruption, run the command again to continue.
     """
+    from configdb_sync.store import conversion
+
     _file(session)
     for one in _databases(session):
         with closing(one.opened(one.url)) as database:
@@ -88,68 +101,72 @@ def convert_command(session: Session, *, to_clear: bool) -> None:
         click.echo(f"{one.what} is {'in clear' if to_clear else 'encrypted'}: {count} rows were converted.")
 
 
-@keys.command("drop")
+@keys.command("drop", example="configdb-sync keys drop 3f9c2a71")
 @click.argument("key_id", metavar="ID")
-@settings_options("database", "configdb_database", "state")
+@with_session(*STATE)
 def drop_command(session: Session, *, key_id: str) -> None:
-    """Take the key ID out of the key file. Refused while anything in the databases is encrypted with it."""
+    """Remove a key from the key file.
+
+    Refused while the databases hold anything that the key ID encrypted.
+    """
+    from sqlalchemy.exc import DBAPIError
+
+    from configdb_sync.store import conversion, keyring
+
     path = _file(session)
     with ExitStack() as stack:
 
-        def unused() -> None:
+        def check_unused() -> None:
             key = next(key for key in keyring.read(path) if key.id == key_id)
             for one in _databases(session):
                 database = stack.enter_context(closing(one.opened(one.url)))
                 try:
-                    # Open until the file is changed: nobody writes with that key meanwhile.
+                    # Open until the file is changed, so that nobody writes with that key in between.
                     connection = stack.enter_context(database.transaction())
-                    is_unused = conversion.check_unused(connection, one.schema, key)
+                    unused = conversion.check_unused(connection, one.schema, key)
                 except DBAPIError as error:
                     raise database.unavailable() from error
-                if not is_unused:
+                if not unused:
                     raise StateError(
-                        f"{one.what} holds what is encrypted with key {key_id}",
+                        f"{one.what} holds data encrypted with key {key_id}",
                         way_out="`configdb-sync keys convert` encrypts it with the first key",
                     )
 
-        keyring.drop(path, key_id, unused)
+        keyring.drop(path, key_id, check_unused)
     click.echo(f"{path} no longer holds key {key_id}. Older backups and dumps may need it: keep it with them.")
 
 
 @dataclass(frozen=True)
-class _Database:
+class _EncryptedDatabase:
     """A database whose contents can be encrypted. ``bare``: its URL without the keys."""
 
     what: str
     url: str
+    bare: str
     schema: TableSet
     opened: Callable[[str], Database]
 
-    @property
-    def bare(self) -> str:
-        return key_file_of(parsed(self.url, self.what))[0].render_as_string(hide_password=False)
 
-    @property
-    def there(self) -> bool:
-        url = parsed(self.url, self.what)
-        return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
+def _databases(session: Session) -> list[_EncryptedDatabase]:
+    """Return the databases that exist: not every installation has a built-in ConfigDB."""
+    from configdb_sync.configdb_server import schema as configdb_schema
+    from configdb_sync.store import opening
+    from configdb_sync.store.engine import key_file_of, parsed
 
-
-def _databases(session: Session) -> Iterator[_Database]:
-    """Yield those that are there: not every installation has a ConfigDB of its own."""
-    each = (
-        _Database("the product's own database", session.database, opening.STORE, opening.open_store),
-        _Database(
-            "the ConfigDB database",
-            session.configdb_database,
-            configdb_opening.SCHEMA,
-            configdb_opening.open_configdb,
-        ),
-    )
-    return (one for one in each if one.there)
+    found = []
+    for what, address, schema, opened in (
+        ("the product's own database", session.database, opening.STORE, opening.open_store),
+        ("the ConfigDB database", session.configdb_database, configdb_schema.SCHEMA, configdb_schema.open_configdb),
+    ):
+        url = parsed(address, what)
+        if url.get_backend_name() != "sqlite" or Path(url.database or "").is_file():
+            bare = key_file_of(url)[0].render_as_string(hide_password=False)
+            found.append(_EncryptedDatabase(what, address, bare, schema, opened))
+    return found
 
 
 def _file(session: Session) -> Path:
+    """Return the key file. Raises ``SettingsError`` if none is set."""
     path = session.settings.key_file
     if path is None:
         raise SettingsError(

@@ -2,57 +2,96 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from configdb_sync import __version__
-from configdb_sync.cli import streams
-from configdb_sync.cli.lazy import LazyGroup
+from configdb_sync.cli import output
+from configdb_sync.cli.help import CommandGroup
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.jsonvalues import is_unicode
 from configdb_sync.nodes.node_files import shown
 
-_PLACES = {
-    "plan": ("runs", "plan"),
-    "sync": ("runs", "sync"),
-    "ping": ("ping", "ping"),
-    "approve": ("past", "approve"),
-    "runs": ("past", "runs"),
-    "status": ("status", "status"),
-    "get": ("values", "get_command"),
-    "set": ("values", "set_command"),
-    "del": ("values", "del_command"),
-    "override": ("values", "override_command"),
-    "rm-override": ("values", "rm_override_command"),
-    "history": ("versions", "history_command"),
-    "diff": ("versions", "diff_command"),
-    "revert": ("versions", "revert_command"),
-    "overrides": ("versions", "overrides_command"),
-    "dump": ("transfer", "dump_command"),
-    "load": ("transfer", "load_command"),
-    "gc": ("gc", "gc_command"),
-    "doctor": ("doctor", "doctor"),
-    "hiera-backend": ("hiera_backend", "hiera_backend"),
-    "dashboard-link": ("dashboard", "dashboard_link"),
-    "keystone": ("keystone", "keystone"),
-    "keys": ("keys", "keys"),
-    "configdb": ("serve", "configdb"),
-    "tenants": ("tenants", "tenants"),
-    "services": ("services", "services"),
-    "backup": ("backup", "backup_command"),
-    "restore": ("backup", "restore_command"),
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Runs": {
+        "plan": ("runs.plan", "Show what `sync` would change."),
+        "sync": ("runs.sync", "Upload the nodes' settings and write their files."),
+        "status": ("environments.status", "Show the status and the last run of environments."),
+        "runs": ("environments.runs", "List runs, or show one."),
+        "approve": ("environments.approve", "Approve unsafe changes by their digest."),
+        "gc": ("environments.gc", "Find and remove data of nodes that no longer exist."),
+    },
+    "Values": {
+        "get": ("values.get_value", "Print a data source, or one key of it."),
+        "override": ("values.override", "Override a key for a node or a group of nodes."),
+        "rm-override": ("values.rm_override", "Remove an override."),
+        "overrides": ("history.overrides", "List all overrides of an environment."),
+        "set": ("values.set_value", "Write a value at a level of the hierarchy."),
+        "del": ("values.del_value", "Delete a value at a level of the hierarchy."),
+    },
+    "History": {
+        "history": ("history.history", "List the versions of overrides or values."),
+        "diff": ("history.diff", "Show the changes between two versions."),
+        "revert": ("history.revert", "Go back to an older version."),
+    },
+    "Checks": {
+        "doctor": ("doctor.doctor", "Show all settings and test every connection."),
+        "ping": ("doctor.ping", "Show which nodes answer over MCollective."),
+    },
+    "Services": {
+        "services": ("services.services", "Manage the services of this machine."),
+        "configdb": ("serve.configdb", "Serve the built-in ConfigDB."),
+        "tenants": ("tenants.tenants", "Manage tenants, and serve the tenant API."),
+        "keystone": ("registration.keystone", "Register ConfigDB in Keystone."),
+        "dashboard-link": ("registration.dashboard_link", "Link the Fuel UI to the status page."),
+        "hiera-backend": ("hiera_backend.hiera_backend", "Manage the Hiera backend on the nodes."),
+    },
+    "Backup and encryption": {
+        "backup": ("backup.backup", "Save the state to a file."),
+        "restore": ("backup.restore", "Restore the state from a file."),
+        "dump": ("backup.dump", "Export an environment to files."),
+        "load": ("backup.load", "Import an environment from a dump."),
+        "keys": ("keys.keys", "Manage the keys that encrypt the databases."),
+    },
 }
+"""Every command by its heading and name: its module and function below ``configdb_sync.cli``, and its short help."""
 
 
-@click.group(
-    cls=LazyGroup,
-    places=_PLACES,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
+class LazyGroup(CommandGroup):
+    """The commands of ``COMMANDS``, each imported when it is used: none loads what only another one needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now; None if there is none of that name."""
+        for commands in COMMANDS.values():
+            if cmd_name in commands and cmd_name not in self.commands:
+                module, name = commands[cmd_name][0].split(".")
+                self.add_command(getattr(importlib.import_module(f"configdb_sync.cli.{module}"), name), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands under its headings, without importing any."""
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<14}", text) for name, (_, text) in commands.items()])
+
+    def all_commands(self) -> dict[str, click.Command]:
+        """Return all commands by name, imported now."""
+        context = click.Context(self)
+        found = {name: self.get_command(context, name) for name in self.list_commands(context)}
+        return {name: command for name, command in found.items() if command is not None}
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="configdb-sync")
 def cli() -> None:
     """Keep the settings of OpenStack Fuel nodes and ConfigDB in step."""
@@ -60,7 +99,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its code; an error is one line on standard error."""
-    streams.guard()
+    output.guard()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False)
@@ -70,14 +109,14 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(Exit.USAGE)
     except UnicodeEncodeError:
-        # Names of files may be any bytes, and are told by their folders' errors; anything else must be text.
+        # Names of files may be any bytes: the errors about their folders name them. Anything else must be text.
         given = sys.argv[1:] if arguments is None else arguments
         odd = [argument for argument in given if not is_unicode(argument)]
         if not odd:
             raise
-        _fail(f"{shown(odd[0])} isn't text in UTF-8; nothing was done with it", Exit.USAGE)
+        _fail(f"{shown(odd[0])} is not UTF-8 text; nothing was changed", Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; whatever was begun is whole, run again to go on", Exit.INTERNAL)
+        _fail("interrupted; no file or document is half written, run again to continue", Exit.INTERNAL)
     sys.exit(result if isinstance(result, int) else Exit.OK)
 
 

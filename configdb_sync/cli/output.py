@@ -1,57 +1,45 @@
-"""How results reach the user: standard output, colours on a terminal, report files for their owner alone."""
+"""How results reach the user: standard streams that never break a command, JSON, private files, progress.
+
+What a command does matters more than whether someone reads its output: ``configdb-sync plan | head -1`` ends with the
+command's own exit code, and a run isn't stopped because its log is gone. Progress goes to standard error, so that
+results stay clean.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import secrets
+import select
+import sys
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync.plan import Plan
-from configdb_sync.sync.render.forms import form_of, lines
-from configdb_sync.sync.report import Report
+
+if TYPE_CHECKING:
+    from configdb_sync.sync.report import ProgressListener
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
-def show_lines(text: Iterable[str]) -> None:
-    """Print lines; those that stand for a change in its colour where the output is a terminal."""
+def show_lines(text: Iterable[str], *, coloured: bool = True) -> None:
+    """Print lines; on a terminal, lines that describe a change get its colour."""
     for line in text:
         sign = line.lstrip()[:2]
-        colour = _COLOURS.get(sign[:1]) if sign[1:] == " " and line.startswith("    ") else None
+        colour = _COLOURS.get(sign[:1]) if coloured and sign[1:] == " " and line.startswith("    ") else None
         click.echo(click.style(line, fg=colour) if colour else line)
 
 
 def show_json(value: Any) -> None:
     """Print a JSON value, indented."""
     click.echo(json.dumps(value, indent=2))
-
-
-def show(found: Plan | Report, form: str) -> None:
-    """Print a plan or a report in one of ``render.FORMS``."""
-    if form == "text":
-        show_lines(lines(found, form))
-    else:
-        click.echo("\n".join(lines(found, form)))
-
-
-def write_report(path: Path, found: Plan | Report) -> None:
-    """Write a report file in the form of its ending, whole or not at all, mode 0600.
-
-    Raises ``SettingsError`` if it can't be written or its ending is unknown.
-    """
-    try:
-        write_private(path, "\n".join(lines(found, form_of(path))) + "\n")
-    except OSError as error:
-        raise SettingsError(
-            f"the report {path} can't be written: {error.strerror}", way_out="name another with --report"
-        ) from error
 
 
 def write_private(path: Path, text: str) -> None:
@@ -66,3 +54,152 @@ def write_private(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+_MOST_LINES = 10
+
+
+class LineProgress:
+    """Progress as a few plain lines, for logs."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._done = 0
+        self._said = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def begins(self, nodes: int) -> None:
+        """Start to count this many nodes."""
+        self._total, self._done, self._said = nodes, 0, 0
+
+    def node_done(self, node: str, problems: int) -> None:
+        """Print a line for every tenth of the nodes, and for every node with problems."""
+        self._done += 1
+        if problems:
+            print(f"node {node}: {problems} problem{'s' if problems > 1 else ''}", file=sys.stderr)
+        part = self._done * _MOST_LINES // self._total if self._total else 0
+        if part > self._said and self._total > _MOST_LINES:
+            self._said = part
+            print(f"{self._done} of {self._total} nodes done", file=sys.stderr)
+
+
+def progress_for() -> AbstractContextManager[ProgressListener]:
+    """Return the progress that fits standard error."""
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        return BarProgress()
+    return LineProgress()
+
+
+class BarProgress:
+    """Progress as a bar on a terminal."""
+
+    def __init__(self) -> None:
+        # Late: most runs have no terminal, and loading it takes longer than a small run.
+        from rich import progress as bars
+        from rich.console import Console
+
+        self._bar = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: Any = None
+        self._failed = 0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begins(self, nodes: int) -> None:
+        """Show an empty bar for this many nodes."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task("nodes", total=nodes)
+
+    def node_done(self, node: str, problems: int) -> None:
+        """Advance the bar."""
+        self._failed += bool(problems)
+        if self._task is not None:
+            failed = f" ({self._failed} with problems)" if self._failed else ""
+            self._bar.update(self._task, advance=1, description=f"nodes{failed}")
+
+
+class GuardedStream(io.RawIOBase):
+    """A stream on a file descriptor. After a failed write it drops everything that follows.
+
+    A reader that has gone is no error. With ``heed``, any other failure is a ``SettingsError``.
+    """
+
+    def __init__(self, descriptor: int, *, heed: bool) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._heed = heed
+        self._broken = False
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Tell whether it is a terminal."""
+        return os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write what can be written now and return its length; wait for a descriptor that is not ready."""
+        while not self._broken:
+            try:
+                return os.write(self._descriptor, data)
+            except BlockingIOError:
+                select.select((), (self._descriptor,), ())
+            except OSError as error:
+                self._broken = True
+                if self._heed and not isinstance(error, BrokenPipeError):
+                    raise SettingsError(
+                        f"the output can't be written: {error.strerror}", way_out="redirect it elsewhere"
+                    ) from None
+        return len(data)
+
+
+def guard() -> None:
+    """Replace this process's standard streams by guarded ones, unless something else has replaced them already."""
+    for descriptor in (0, 1, 2):
+        # Otherwise the next file to be opened, a database, gets the number that messages are printed to.
+        with contextlib.suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _wrapped(sys.__stdout__, 1, heed=True)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _wrapped(sys.__stderr__, 2, heed=False)
+
+
+def _wrapped(stream: TextIO | None, descriptor: int, *, heed: bool) -> TextIO:
+    encoding, by_line = "utf-8", True
+    if isinstance(stream, io.TextIOWrapper):
+        stream.flush()
+        encoding, by_line = stream.encoding, stream.line_buffering
+    # Names that are no text, and characters that the terminal lacks, are shown escaped rather than raise an error.
+    return io.TextIOWrapper(
+        io.BufferedWriter(GuardedStream(descriptor, heed=heed)),
+        encoding=encoding,
+        errors="backslashreplace",
+        line_buffering=by_line,
+    )

@@ -1,38 +1,43 @@
-"""``configdb-sync services``: the services of this machine, made as the settings file says."""
+"""``configdb-sync services``: systemd runs the services that the settings file enables, with its options (U3)."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from configdb_sync.cli.options import Session
+from configdb_sync import setting_values
+from configdb_sync.cli.help import CommandGroup
 from configdb_sync.cli.output import write_private
-from configdb_sync.cli.service_options import chosen, is_enabled
 from configdb_sync.errors import SettingsError, StateError
 from configdb_sync.exits import Exit
 from configdb_sync.plugin import units
 from configdb_sync.plugin.units import ServiceError, Systemd, UnitGoal, UnitState, UnitStep
 from configdb_sync.settings import READERS, SERVICES, Settings, read_settings
 from configdb_sync.state import locate
-from configdb_sync.store.connections import parsed
+
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+
 
 SYSTEMD = Systemd()
 
 _DONE = {
     UnitStep.WRITE: "its unit was given the folders that it writes to",
-    UnitStep.REMOVE: "its unit is again as the plugin brought it",
+    UnitStep.REMOVE: "its unit is as installed again",
     UnitStep.ENABLE: "starts with the machine from now on",
     UnitStep.DISABLE: "no longer starts with the machine",
     UnitStep.START: "started",
-    UnitStep.RESTART: "restarted, since its settings changed",
+    UnitStep.RESTART: "restarted, because its settings changed",
     UnitStep.STOP: "stopped",
-    UnitStep.RESET: "its failure is forgotten",
+    UnitStep.RESET: "its failure was reset",
 }
 _FILES = (
     *("token_file", "tls_cert", "tls_key", "policy_file", "metrics_token_file"),
@@ -40,19 +45,23 @@ _FILES = (
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def services() -> None:
-    """The services that run on this machine: `services` in the settings file, carried out by systemd."""
+    """Manage the services of this machine.
+
+    The settings file enables and configures them (`services`); systemd runs them.
+    """
 
 
-@services.command("apply")
+@services.command("apply", example="configdb-sync services apply")
 def apply_command() -> Exit:
-    """Start, restart, stop, enable and disable what the settings file says. What is as it should be is left alone.
+    """Start and stop services to match the settings file.
 
-    Only the settings file counts, since it is all that the services are started with: no flags, no variables.
+    Starts, restarts, stops, enables and disables only what differs from the settings file. Options and environment
+    variables do not count, because the services do not get them.
     """
     SYSTEMD.check()
-    each = list(_services())  # a mistake in the settings is found before anything is done
+    each = list(_services())  # A mistake in the settings is found before anything is changed.
     code = Exit.OK
     for service in each:
         try:
@@ -64,9 +73,12 @@ def apply_command() -> Exit:
     return code
 
 
-@services.command("status")
+@services.command("status", example="configdb-sync services status")
 def status_command() -> Exit:
-    """Show each service: what the settings file says, and what it is. Exits with 3 if the two differ."""
+    """Compare each service with the settings file.
+
+    Exits with 3 if a service differs from its settings.
+    """
     SYSTEMD.check()
     code = Exit.OK
     for service in _services():
@@ -81,7 +93,7 @@ def status_command() -> Exit:
 
 @dataclass(frozen=True)
 class _Service:
-    """One service and what the settings file says of it."""
+    """One service and what the settings file says about it: its options, and everything that it is started with."""
 
     name: str
     session: Session
@@ -111,7 +123,7 @@ class _Service:
         )
 
     def apply(self) -> list[str]:
-        """Carry out what is to be done; return it in words. Raises ``ServiceError``."""
+        """Make systemd match the settings; return the steps in words. Raises ``ServiceError``."""
         wanted, found = self.wanted(), self.found()
         if wanted.enabled and not found.installed:
             raise ServiceError(f"there is no unit {self.unit}", way_out="the plugin's package installs it")
@@ -122,7 +134,7 @@ class _Service:
             else:
                 SYSTEMD.do(step.value, self.unit)
             if step in {UnitStep.START, UnitStep.RESTART}:
-                # Again: it may have made its token at the start.
+                # Computed again, because the service may have made its token at the start.
                 self._remember(self._fingerprint())
             done.append(_DONE[step])
         return done
@@ -150,13 +162,16 @@ class _Service:
 
 
 def _services() -> Iterator[_Service]:
-    """Yield the services as the settings file says. Raises ``SettingsError``, ``StateError``."""
+    """Yield the services with what the settings file says. Raises ``SettingsError``, ``StateError``."""
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.cli.serve import serve, serve_tenants
+
     settings = read_settings({}, {})
-    # Not this shell's variables: the services don't have them.
+    # The services do not see this shell's variables.
     session = Session(dataclasses.replace(settings, state=str(locate(settings.state, {}, root=True))))
     for name in SERVICES:
         section = settings.services.get(name, {})
-        command = _command(name)
+        command = serve if name == "configdb" else serve_tenants
         options = chosen(command, name, section)
         used = {one.name: getattr(settings, one.name) for one in command.params if one.name in READERS}
         told = {
@@ -167,33 +182,24 @@ def _services() -> Iterator[_Service]:
         try:
             drop_in = units.drop_in(name, _written(settings, session, options))
         except ValueError as error:
-            raise SettingsError(f"services.{name} would write into a folder whose name holds {error}") from None
+            raise SettingsError(f"services.{name} would write to a folder whose name contains {error}") from None
         yield _Service(name, session, is_enabled(name, section), {**used, **options}, told, drop_in)
 
 
 def _written(settings: Settings, session: Session, options: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield the folders that a service writes into."""
+    """Yield the folders that a service writes to."""
+    from configdb_sync.store.engine import parsed
+
     yield session.state.folder
     for url in (settings.database, settings.configdb_database):
         try:
             found = parsed(url, "a database") if url else None
         except StateError:
-            continue  # the service itself says what is wrong with it
+            continue  # The service itself reports what is wrong with it.
         if found is not None and found.get_backend_name() == "sqlite" and found.database:
             yield Path(found.database).absolute().parent
     if options.get("usage_log"):
         yield Path(options["usage_log"]).absolute().parent
-
-
-def _command(service: str) -> click.Command:
-    # Late: each brings a server along.
-    if service == "configdb":
-        from configdb_sync.cli.serve import configdb
-
-        return configdb.commands["serve"]
-    from configdb_sync.cli.tenants import tenants
-
-    return tenants.commands["serve"]
 
 
 def _content(path: Path) -> bytes:
@@ -201,3 +207,73 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENABLED = "enabled"
+"""The one key that is no option: whether ``configdb-sync services apply`` runs the service on this machine."""
+
+
+def configured(service: str) -> Callable[[F], F]:
+    """Give a command the settings file's values for options that were not given. It needs the session: use it right
+    below ``with_session``."""
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapped(session: Session, **options: Any) -> Any:
+            context = click.get_current_context()
+            told = chosen(context.command, service, session.settings.services.get(service, {}), context)
+            free = {name for name in told if context.get_parameter_source(name) is ParameterSource.DEFAULT}
+            return command(session, **options | {name: told[name] for name in free})
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+def chosen(
+    command: click.Command, service: str, section: Mapping[str, Any], context: click.Context | None = None
+) -> dict[str, Any]:
+    """Return the options that a section of the settings file sets, by parameter name, converted for the command.
+
+    Raises ``SettingsError`` for an unknown option or an invalid value.
+    """
+    context = context or click.Context(command)
+    known = {one.name: one for one in command.params if one.name not in {*READERS, "settings_file", "help"}}
+    found: dict[str, Any] = {}
+    for name, value in section.items():
+        if name == ENABLED or value is None:
+            continue
+        if name not in known:
+            names = ", ".join(sorted({ENABLED, *map(str, known)}))
+            raise SettingsError(
+                f"services.{service} has an unknown option {str(name)[:60]!r}", way_out=f"known: {names}"
+            )
+        place, field = "the settings file", f"services.{service}.{name}"
+        fit = setting_values.checked(place, field, value, _fits(known[name].type))
+        try:
+            found[name] = known[name].type_cast_value(context, fit)
+        except click.BadParameter as error:
+            raise SettingsError(f"services.{service}.{name} is not valid", way_out=error.message) from None
+    return found
+
+
+def _fits(kind: click.ParamType[Any]) -> Callable[[Any], Any]:
+    """Return the reader that refuses values which click would convert to a text or a number."""
+
+    def read(value: Any) -> Any:
+        if isinstance(kind, click.types.BoolParamType):
+            return setting_values.flag(value)
+        number = isinstance(kind, (click.types.IntParamType, click.types.FloatParamType))
+        return value if number and type(value) in {int, float} else setting_values.text(value)
+
+    return read
+
+
+def is_enabled(service: str, section: Mapping[str, Any]) -> bool:
+    """Tell whether a section of the settings file enables its service. Raises ``SettingsError``."""
+    value = section.get(ENABLED, False)
+    if not isinstance(value, bool):
+        raise SettingsError(f"services.{service}.{ENABLED} is not valid", way_out="give true or false")
+    return value

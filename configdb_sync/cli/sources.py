@@ -1,48 +1,51 @@
-"""Where nodes come from, as ``--from`` and ``--nailgun`` say, and what a run does differently there."""
+"""Where a command finds the nodes: the sources that ``--from`` and ``--nailgun`` name, and the message bus."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import re
+import socket
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from configdb_sync.cli.bus import open_bus
-from configdb_sync.cli.options import Session
+from configdb_sync.cli.command_session import Session
 from configdb_sync.errors import SettingsError
+from configdb_sync.mcollective import transport
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, read_config
+from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.roster import Roster, why_not
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
-from configdb_sync.sync.apply import Executor
-from configdb_sync.sync.node import Examiner
+from configdb_sync.settings import Settings
+from configdb_sync.sync.node_work import UploadSource
 from configdb_sync.sync.run_options import RunOptions
 
 MCOLLECTIVE = "mcollective"
-"""What ``--from`` says for the nodes themselves. A folder of that name is ``./mcollective``."""
+"""The value of ``--from`` for the nodes themselves. A folder of that name is ``./mcollective``."""
 
 NAILGUN = "nailgun"
-"""What ``--from`` says for Nailgun's deployment data."""
+"""The value of ``--from`` for Nailgun's deployment data."""
 
 
 @dataclass(frozen=True)
 class NodeSource:
-    """The nodes, what Nailgun knows of them (None without Nailgun), and what examines and works on them."""
+    """The nodes, what Nailgun knows about them, and where documents come from if not from the nodes' own files."""
 
     nodes: Nodes
     roster: Roster | None = None
-    examiner: Callable[..., Examiner] = Examiner
-    executor: Callable[..., Executor] = Executor
+    source: UploadSource | None = None
 
 
 @contextmanager
 def node_source(session: Session, place: str, options: RunOptions) -> Iterator[NodeSource]:
-    """Give the nodes of an environment at a place: ``mcollective``, ``nailgun``, or a folder of trees.
+    """Yield the nodes of an environment from ``mcollective``, ``nailgun``, or a folder of node trees.
 
-    With Nailgun set, it is asked which nodes there are (U4). Raises ``SettingsError``, ``NailgunError``,
+    If the settings name Nailgun, it says which nodes there are (U4). Raises ``SettingsError``, ``NailgunError``,
     ``AccessError``, ``EnvironmentMismatchError`` if Nailgun has no such environment.
     """
     with ExitStack() as stack:
@@ -69,13 +72,13 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
         if roster is None:
             yield NodeSource(nodes)
         else:
-            # Nodes of all environments are on one bus, and only Nailgun tells them apart before they are read.
+            # One bus has the nodes of all environments: only Nailgun tells them apart before they are read.
             known = KnownNodes(nodes, roster, others=place != MCOLLECTIVE)
-            yield NodeSource(known, roster, partial(Examiner, roster=roster))
+            yield NodeSource(known, roster)
 
 
 def _expected(roster: Roster, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the identities that should answer: those asked for, by id or FQDN, else all that can be worked on."""
+    """Return the identities that should answer: those asked for by ID or FQDN, else all that are ready."""
     wanted = {identity for name in asked for identity in (roster.identities(name) or (name,))}
     return tuple(
         node.identity for node in roster.nodes if why_not(node) is None and (not wanted or node.identity in wanted)
@@ -84,11 +87,38 @@ def _expected(roster: Roster, asked: tuple[str, ...]) -> tuple[str, ...]:
 
 def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeSource:
     if nailgun is None or roster is None:
-        raise SettingsError("where Nailgun is isn't known", way_out="give --nailgun https://<master>:8443")
-    # Late: few runs are from here.
+        raise SettingsError("Nailgun's address is not set", way_out="give --nailgun https://<master>:8443")
+    # Late: few runs need it.
     from configdb_sync.nodes.nailgun import NailgunNodes
-    from configdb_sync.sync.nailgun_source import NailgunExaminer, NailgunExecutor
+    from configdb_sync.sync.nailgun_source import NailgunSource
 
     nodes = NailgunNodes(nailgun, roster)
     nodes.identities()
-    return NodeSource(nodes, roster, partial(NailgunExaminer, roster=roster, nodes=nodes), NailgunExecutor)
+    return NodeSource(nodes, roster, NailgunSource(nodes))
+
+
+def open_bus(settings: Settings) -> BusRpc:
+    """Return the bus that the settings name; it connects on first use. Raises ``SettingsError``."""
+    return BusRpc(bus_settings(settings))
+
+
+def bus_settings(settings: Settings) -> BusSettings:
+    """Return the settings of the bus: MCollective's own, with the limits of ours.
+
+    Raises ``SettingsError``, also for unusable TLS files: a retry would not help.
+    """
+    settings.file("mco_config")
+    bounds = Bounds(connect=settings.mco_connect_limit, attempts=settings.mco_attempts)
+    # A replaced letter does not matter: the settings on a Fuel master set the identity.
+    identity = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:200] or "localhost"
+    found = read_config(settings.mco_config, os.environ, identity=identity, uid=os.getuid(), bounds=bounds)
+    for number, host in enumerate(found.hosts, 1):
+        try:
+            if host.tls is not None:
+                transport.tls_context(host.tls)
+        except OSError as error:
+            raise SettingsError(
+                f"{settings.mco_config}: plugin.rabbitmq.pool.{number}.ssl: {error}",
+                way_out="correct the file that it names, or the setting",
+            ) from None
+    return found

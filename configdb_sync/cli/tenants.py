@@ -1,312 +1,413 @@
-"""``configdb-sync tenants``: the tenant admin API, and its calls for people."""
+"""``configdb-sync tenants``: the calls of the tenant admin API for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import functools
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from configdb_sync.cli import tenant_commands, tenant_reports
-from configdb_sync.cli.chronicles import history_of
-from configdb_sync.cli.options import CONNECTION, Session, service_id, settings_options
-from configdb_sync.cli.service_options import configured
-from configdb_sync.cli.tokens import read_token
+from configdb_sync.cli import serve
+from configdb_sync.cli.help import CommandGroup, HelpfulCommand
+from configdb_sync.cli.options import CONNECTION, env_option, format_option, what_option, with_session
+from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb import clouds
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.status_page.sessions import KeystoneSessions, Sessions, TokenSessions, log_in, revoke
-from configdb_sync.store.opening import open_store
-from configdb_sync.tenants.access import (
-    Access,
-    LimitedAccess,
-    MetricsAccess,
-    OpenAccess,
-    TenantTokenAccess,
-    TokenAccess,
-)
-from configdb_sync.tenants.drivers import DEFAULT
-from configdb_sync.tenants.limiting import buckets
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.errors import ProductError, SettingsError, StateError
+from configdb_sync.tenants import names
 
-_PATIENCE = RetryPolicy(attempts=2, whole=5.0)
-"""A request waits for its answer: what can't be asked now is asked again later."""
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.tenants.listing import Page
+    from configdb_sync.tenants.outbox import Done, Outbox
+    from configdb_sync.tenants.paths import Place
+    from configdb_sync.tenants.registry import Registry
+    from configdb_sync.tenants.rows import Change, Tenant
+
+_ALL = 10**6
+_format_option = format_option("text", "json")
 
 
-@click.group(commands=[*tenant_commands.COMMANDS, *tenant_reports.COMMANDS])
+@click.group(cls=CommandGroup)
 def tenants() -> None:
-    """Tenants: who owns which environment and data source."""
+    """Manage tenants, and serve the tenant API.
 
-
-@tenants.command()
-@settings_options(*CONNECTION, "levels")
-@configured("tenants")
-@click.option("--admin", default="127.0.0.1:8083", show_default=True, metavar="HOST:PORT", help="The admin endpoint.")
-@click.option("--public", metavar="HOST:PORT", help="The public endpoint: a tenant's users read their own tenant.")
-@click.option(
-    "--public-page", is_flag=True, help="The public endpoint has the status page too: each tenant sees its own."
-)
-@click.option(
-    "--auth",
-    type=click.Choice(["token", "keystone", "none"]),
-    default="token",
-    show_default=True,
-    help="Who may call: whoever has the token, users of Keystone (the settings' login is this service's own), or anyone"
-    " on loopback.",
-)
-@click.option("--admin-role", default="admin", show_default=True, metavar="ROLE", help="Keystone's, for operators.")
-@click.option(
-    "--public-cloud", metavar="NAME", help="Another login (of clouds.yaml) to check the public endpoint's tokens with."
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="Holds the admin token, mode 0600. Default: made in the state folder.",
-)
-@click.option("--retention", type=click.FloatRange(0), default=30, show_default=True, metavar="DAYS", help="Recovery.")
-@click.option("--listed", type=click.IntRange(0), default=100, show_default=True, help="Longest list of a move action.")
-@click.option(
-    "--drivers",
-    default=",".join(DEFAULT),
-    show_default=True,
-    metavar="LIST",
-    help="Status drivers in the order in which they are asked; none for none.",
-)
-@click.option("--max-age", type=click.FloatRange(0), default=10, show_default=True, help="Seconds a status holds.")
-@click.option(
-    "--usage-log",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Append a line of JSON for each request, with its tenant, to be summed for charge-back.",
-)
-@click.option(
-    "--policy-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Rules over the defaults, oslo.policy's YAML; `configdb-sync tenants policy` prints them all.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Requests a second of one tenant's users on the public endpoint, in each process; 0: no limit.",
-)
-@click.option(
-    "--admin-rate",
-    type=click.FloatRange(0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="The same of one user on the admin endpoint.",
-)
-@click.option(
-    "--refused-rate",
-    type=click.FloatRange(0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Bad tokens a second from one address; 0: no limit.",
-)
-@click.option(
-    "--metrics-token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Holds a token (mode 0600) that reads /metrics of the admin endpoint and nothing else.",
-)
-@click.option(
-    "--metrics-tenants",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="So many tenants have metrics of their own; all further ones share one.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Log lines on standard error; json: one object a line.",
-)
-@click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate, PEM, with its chain.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM, not encrypted.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front does TLS and holds back slow clients.")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
-@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Threads of each process.")
-def serve(
-    session: Session,
-    *,
-    admin: str,
-    public: str | None,
-    public_page: bool,
-    auth: str,
-    admin_role: str,
-    public_cloud: str | None,
-    token_file: Path | None,
-    retention: float,
-    listed: int,
-    drivers: str,
-    max_age: float,
-    usage_log: Path | None,
-    policy_file: Path | None,
-    rate: float,
-    admin_rate: float,
-    refused_rate: float,
-    metrics_token_file: Path | None,
-    metrics_tenants: int,
-    log_format: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    behind_proxy: bool,
-    workers: int,
-    threads: int,
-) -> None:
-    """Serve the admin API until SIGTERM or Ctrl-C.
-
-    What no flag says, `services.tenants` in the settings file does. With --auth keystone the service logs in by OS_*,
-    or `login` there, to have the callers' tokens checked.
+    A tenant owns environments and data sources.
     """
-    # Late, so that the other commands needn't load the server.
-    from configdb_sync.status_page.pages import StatusPage
-    from configdb_sync.tenants import service
-    from configdb_sync.tenants.chain import Chain
-    from configdb_sync.tenants.context import DAY, Limits, NoPull, Pull
-    from configdb_sync.tenants.drivers import Surroundings, load
-    from configdb_sync.tenants.following import Connected
-    from configdb_sync.tenants.policy import Policy
-    from configdb_sync.web.service import JsonFormatter, TextFormatter, Transport, read_listen, use
-
-    own = service_id(session.run)
-    formatter = JsonFormatter(run=own) if log_format == "json" else TextFormatter(own)
-    use(formatter)
-    accesses = _Accesses(session, auth, token_file, admin_role, public_cloud, refused_rate, metrics_token_file, workers)
-
-    def policy() -> Policy:
-        return Policy(SystemClock(), policy_file, admin_role)
-
-    for made in (accesses.admin, accesses.public, policy):
-        made()  # what is wrong with a login or the policy is said before anything listens
-
-    def announce(urls: list[str]) -> None:
-        click.echo(f"the tenant admin API listens on {urls[0]}")
-        if auth == "token":
-            click.echo(f"its token is in {accesses.token_path}")
-        for url in urls[1:]:
-            click.echo(f"the public endpoint listens on {url}")
-        click.echo(f"the status page is {urls[0]}/status")
-
-    named = [] if drivers == "none" else [name.strip() for name in drivers.split(",")]
-
-    def pull(registry: Registry, client: Connected) -> Pull:
-        around = Surroundings(registry.database, client, SystemClock())
-        return Chain(registry, load(named, around), SystemClock(), max_age) if named else NoPull()
-
-    open_store(session.database).close()  # what the runs recorded is asked for
-    told = service.Service(
-        admin=read_listen(admin, "--admin"),
-        access=accesses.admin,
-        database_url=session.database,
-        unguarded=auth == "none",
-        public=None if public is None else read_listen(public, "--public"),
-        public_access=accesses.public,
-        transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads),
-        limits=Limits(retention=int(retention * DAY)),
-        listed=listed,
-        connect=lambda: session.client(policy=_PATIENCE),
-        usage_log=usage_log,
-        pull=pull,
-        site=lambda registry: StatusPage(
-            history=history_of(session, registry.database),
-            sessions=accesses.sessions,
-            public_sessions=accesses.public_sessions if public_page else None,
-            secure=tls_cert is not None or behind_proxy,
-        ),
-        policy=policy,
-        rate=rate,
-        admin_rate=admin_rate,
-        metrics_tenants=metrics_tenants,
-        log_formatter=formatter,
-    )
-    service.serve(told, announce)
 
 
-@dataclass(frozen=True)
-class _Accesses:
-    """Who may call the two endpoints, each by its own means; made anew in each process."""
+def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], HelpfulCommand]:
+    """Make a command that gets a ``Session``; a refusal of the registry is an error with an exit code."""
 
-    session: Session
-    auth: str
-    token_file: Path | None
-    admin_role: str
-    public_cloud: str | None
-    refused_rate: float
-    metrics_token_file: Path | None
-    workers: int
+    def decorate(function: Callable[..., Any]) -> HelpfulCommand:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            from configdb_sync.web.refusals import RefusalError
 
-    @property
-    def token_path(self) -> Path:
-        return self.token_file or self.session.state.tenants_token_file
+            try:
+                return function(*args, **kwargs)
+            except RefusalError as refusal:
+                kind = StateError if refusal.status >= 500 else SettingsError
+                raise kind(refusal.what) from refusal
 
-    def admin(self) -> Access:
-        others = self._operators()
-        if self.metrics_token_file is not None:
-            others = MetricsAccess(others, read_token(self.metrics_token_file))
-        return others if self.auth == "none" else self._limited(others)
+        made = tenants.command(name, example=f"configdb-sync tenants {example}")(with_session(*CONNECTION)(run))
+        assert isinstance(made, HelpfulCommand)
+        return made
 
-    def _limited(self, access: Access) -> Access:
-        # No process knows of what another refused: each lets its part through. Keystone is asked about each of them; to
-        # compare one costs nothing, and many clients may share an address.
-        at_once = 2 if self.auth == "keystone" else 8
-        few = buckets(SystemClock(), self.refused_rate / self.workers, at_once)
-        return access if few is None else LimitedAccess(access, few)
-
-    def _operators(self) -> Access:
-        if self.auth == "keystone":
-            return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
-        if self.auth == "none":
-            return OpenAccess(self.admin_role)
-        token = read_token(self.token_file) if self.token_file else self.session.state.tenants_token()
-        return TokenAccess(token, self.admin_role)
-
-    def public(self) -> Access:
-        return self._limited(self._tenants_users())
-
-    def _tenants_users(self) -> Access:
-        if self.auth != "keystone":
-            return TenantTokenAccess(self.session.state.tenants_public_key())
-        return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
-
-    def sessions(self, access: Access) -> Sessions | None:
-        """How operators sign in to the pages; None where anyone may look."""
-        if self.auth == "keystone":
-            return _keystone_sessions(self.session.environ, access, tenants=False)
-        operators = self._operators()
-        return TokenSessions(operators, lambda _: operators.token) if isinstance(operators, TokenAccess) else None
-
-    def public_sessions(self, access: Access) -> Sessions | None:
-        """How tenants' users do."""
-        users = self._tenants_users() if self.auth != "keystone" else None
-        if isinstance(users, TenantTokenAccess):
-            return TokenSessions(users, lambda tenant: users.token(tenant or ""), tenants=True)
-        return _keystone_sessions(self._public_environ(), access, tenants=True)
-
-    def _public_environ(self) -> Mapping[str, str]:
-        environ = self.session.environ
-        if self.public_cloud is None:
-            return environ
-        file = {name: value for name, value in environ.items() if name == "OS_CLIENT_CONFIG_FILE"}
-        others = {name: value for name, value in environ.items() if not name.startswith("OS_")}
-        return {**others, **file, "OS_CLOUD": self.public_cloud}
+    return decorate
 
 
-def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
-    return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
+def _with_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name an environment or a data source; it gets the ``Place`` with its tenant."""
+
+    @env_option("Only this environment of the tenant.", lowest=0, required=False)
+    @what_option("--data-source", "-r", "source", metavar="NAME", help="Only this data source of the environment.")
+    @functools.wraps(function)
+    def wrapped(session: Session, *, tenant: str, environment: int | None, source: str | None, **options: Any) -> Any:
+        from configdb_sync.tenants.paths import Place
+
+        if source is not None and environment is None:
+            raise SettingsError("--data-source needs --env", way_out="name the environment too")
+        place = Place(names.tenant_id(tenant), environment, None if source is None else names.data_source(source))
+        return function(session, place, **options)
+
+    return wrapped
 
 
-def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.tenants.keystone import KeystoneAccess
+def _change(session: Session) -> Change:
+    from configdb_sync.tenants.following import change_now
 
-    return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
+    return change_now(SystemClock(), session.author, "command line")
+
+
+def _outbox(registry: Registry, client: ConfigDBClient) -> Outbox:
+    from configdb_sync.tenants.outbox import Outbox
+
+    return Outbox(registry, lambda: client, SystemClock())
+
+
+@_command("list", example="list")
+@click.option("--recoverable", is_flag=True, help="List the tenants marked for deletion.")
+@_format_option
+def list_command(session: Session, *, recoverable: bool, form: str) -> None:
+    """List all tenants.
+
+    Shows their ID, status and number of data sources.
+    """
+    from configdb_sync.tenants import listing, views
+
+    found: list[Tenant] = []
+    with closing(session.registry()) as registry:
+        page: Page[Tenant] | None = None
+        while page is None or page.marker is not None:
+            marker = None if page is None else page.marker
+            page = registry.read(functools.partial(listing.tenants, marker=marker, limit=1000, recoverable=recoverable))
+            found += page.items
+    if form == "json":
+        show_json({"tenants": [views.tenant_item(tenant) for tenant in found]})
+        return
+    for tenant in found:
+        until = [] if tenant.purge_after is None else [f"recoverable until {views.moment(tenant.purge_after)}"]
+        status = "-" if tenant.status is None else tenant.status.shown
+        click.echo("  ".join([repr(tenant.id), status, f"{tenant.counts.size} data sources", *until]))
+
+
+@_command("show", example="show acme --env 1")
+@click.argument("tenant")
+@_with_place
+@_format_option
+def show_command(session: Session, place: Place, *, form: str) -> None:
+    """Show a tenant, an environment or a data source."""
+    with closing(session.registry()) as registry:
+        view = _view(registry, place)
+    if form == "json":
+        show_json(view)
+        return
+    for key in ("id", "status", "status_details", "metadata", "home", "created_at", "updated_at"):
+        if view.get(key) not in (None, {}):
+            click.echo(f"{key}: {view[key]}")
+    for item in view.get("resources", []):
+        click.echo(f"  {item['id']}  {item['status'] or '-'}")
+
+
+def _view(registry: Registry, place: Place) -> dict[str, Any]:
+    from configdb_sync.tenants import listing, views
+    from configdb_sync.tenants.locating import Live, Moved
+
+    if place.environment is None:
+        tenant = registry.tenant(place.tenant)
+        held = registry.read(lambda one: listing.environments(one, tenant.number, None, _ALL))
+        return views.tenant_view(tenant, held, _ALL)
+    _, found = registry.locate(place)
+    if isinstance(found, Moved):
+        raise SettingsError(f"it has been moved to tenant {found.owner.id!r}", way_out="show it there")
+    assert isinstance(found, Live)
+    if found.resource is not None:
+        return views.resource_item(place.tenant, found.resource)
+    number = found.holding.number
+    page = registry.read(lambda one: listing.resources(one, number, None, _ALL))
+    return views.environment_view(place.tenant, found.holding, page, _ALL)
+
+
+@_command("create", example="create acme --metadata contact=ops@example.com")
+@click.argument("tenant")
+@click.option(
+    "--metadata", "pairs", multiple=True, metavar="KEY=VALUE", help="Text to keep with the tenant. Repeat it."
+)
+@click.option("--fixed", is_flag=True, help="Forbid later changes of the metadata.")
+def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fixed: bool) -> None:
+    """Create a tenant.
+
+    With --metadata, an existing tenant is modified.
+    """
+    from configdb_sync.tenants.metadata import read_body
+
+    metadata: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError(f"--metadata {pair!r} is no KEY=VALUE", way_out="give the key and the value")
+        metadata[key] = value
+    name = names.tenant_id(tenant)
+    body = read_body({"metadata": metadata}, name) if pairs else None
+    with closing(session.registry()) as registry:
+        _, made = registry.put(_change(session), name, body, updatable=not fixed)
+    click.echo(f"tenant {name!r} was {'created' if made else 'modified'}")
+
+
+@_command("delete", example="delete acme --retention 7")
+@click.argument("tenant")
+@click.option(
+    "--retention",
+    type=click.FloatRange(0),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="How long the tenant can be recovered.",
+)
+def delete_command(session: Session, *, tenant: str, retention: float) -> None:
+    """Mark a tenant for deletion.
+
+    The tenant can be recovered until the retention time is over.
+    """
+    from configdb_sync.tenants.context import DAY
+
+    name = names.tenant_id(tenant)
+    with closing(session.registry()) as registry:
+        registry.mark(_change(session), name, int(retention * DAY))
+    click.echo(f"tenant {name!r} is marked for deletion; `configdb-sync tenants recover` brings it back")
+
+
+@_command("recover", example="recover acme")
+@click.argument("tenant")
+def recover_command(session: Session, *, tenant: str) -> None:
+    """Recover a tenant that is marked for deletion."""
+    name = names.tenant_id(tenant)
+    with closing(session.registry()) as registry:
+        registry.recover(_change(session), name)
+    click.echo(f"tenant {name!r} was recovered")
+
+
+@_command("move", example="move acme umbrella --env 1 --data-source globals")
+@click.argument("tenant")
+@click.argument("destination")
+@_with_place
+@click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
+def move_command(session: Session, place: Place, *, destination: str, dry_run: bool) -> None:
+    """Move resources to another tenant.
+
+    Moves a data source, an environment, or everything of TENANT to the tenant DESTINATION.
+    """
+    from configdb_sync.tenants.following import check_movable
+    from configdb_sync.web.refusals import RefusalError
+
+    target = names.tenant_id(destination)
+    with closing(session.registry()) as registry, session.client() as client:
+        try:
+            action = registry.move_action(place, target)
+            if dry_run:
+                _show_action(action.resources)
+                return
+            check_movable(lambda: client)
+            new = registry.move(_change(session), place, target)
+        except RefusalError as refusal:
+            if refusal.status == 301:
+                raise SettingsError("it has been moved already", way_out=f"it is at {refusal.headers[0][1]}") from None
+            raise
+        click.echo(f"moved: it is at {new.url}")
+        _report(_outbox(registry, client).work_off())
+
+
+def _show_action(resources: Any) -> None:
+    from configdb_sync.tenants.move_action import Summary
+
+    if isinstance(resources, Summary):
+        click.echo(f"{resources.counts.size} data sources")
+        return
+    for item in resources:
+        click.echo(f"{item.path}  {'-' if item.status is None else item.status.shown}")
+
+
+@_command("adopt", example="adopt acme --env 1")
+@click.argument("tenant")
+@env_option(lowest=0)
+@what_option(
+    "--data-source", "-r", "sources", multiple=True, metavar="NAME", help="Data source. Repeat it.  [default: all]"
+)
+def adopt_command(session: Session, *, tenant: str, environment: int, sources: tuple[str, ...]) -> None:
+    """Give a tenant the data sources without an owner.
+
+    An environment may have such data sources from an older plugin.
+    """
+    from configdb_sync.tenants.adopting import adoptable
+    from configdb_sync.tenants.owning import owned
+
+    name = names.tenant_id(tenant)
+    with closing(session.registry()) as registry, session.client() as client:
+        known = {source for source, _ in registry.read(lambda one: owned(one, environment))}
+        free = {one.name: one.definition for one in adoptable(client, environment, known)}
+        missing = sorted(set(sources) - set(free))
+        if missing:
+            raise SettingsError(
+                f"environment {environment} has no data source {missing[0]!r} without an owner",
+                way_out=f"without an owner: {', '.join(sorted(free)) or 'none'}",
+            )
+        wanted = {source: free[source] for source in (sources or free)}
+        given = registry.adopt(_change(session), name, environment, wanted)
+        click.echo(f"tenant {name!r} got {len(given)} data sources: {', '.join(given) or 'none'}")
+        _report(_outbox(registry, client).work_off())
+
+
+@_command("audit", example="audit acme --limit 20")
+@click.argument("tenant", required=False)
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Length of the list.")
+@_format_option
+def audit_command(session: Session, *, tenant: str | None, limit: int, form: str) -> None:
+    """Show who changed what, the newest change first.
+
+    Shows the changes of one tenant or of all.
+    """
+    from configdb_sync.tenants import listing, views
+
+    with closing(session.registry()) as registry:
+        page = registry.read(lambda one: listing.audit(one, tenant, None, limit))
+    if form == "json":
+        show_json({"entries": [views.entry_item(entry) for entry in page.items]})
+        return
+    for entry in page.items:
+        what = f"{entry.action} {entry.tenant!r} {entry.path}".rstrip()
+        click.echo(f"{views.moment(entry.time)}  {entry.actor} ({entry.origin})  {what}")
+
+
+@_command("purge", example="purge")
+@click.option("--clock-is-right", is_flag=True, help="Purge even if there was no change for a day.")
+def purge_command(session: Session, *, clock_is_right: bool) -> None:
+    """Delete the tenants whose retention time is over.
+
+    Deletes them in ConfigDB too. This cannot be undone, and depends on this machine's clock. The clock may be wrong if
+    it is a day or more after the newest entry of the audit trail: then the command needs --clock-is-right.
+    """
+    from configdb_sync.tenants.following import purge_due
+
+    with closing(session.registry()) as registry, session.client() as client:
+        if not clock_is_right:
+            _check_clock(registry)
+        for tenant in purge_due(registry, SystemClock(), session.author, "command line"):
+            click.echo(f"tenant {tenant!r} was deleted for good")
+        _report(_outbox(registry, client).work_off())
+
+
+def _check_clock(registry: Registry) -> None:
+    from configdb_sync.tenants import listing, views
+    from configdb_sync.tenants.context import DAY
+    from configdb_sync.tenants.following import change_now
+
+    now = change_now(SystemClock(), "", "").time
+    late = sorted(name for name, held in registry.due(now).items() if held)
+    newest = next((entry.time for entry in registry.read(lambda one: listing.audit(one, None, None, 1)).items), now)
+    if late and now - newest >= DAY:
+        raise SettingsError(
+            f"{', '.join(map(repr, late))} would be deleted for good, because this machine's clock says"
+            f" {views.moment(now)}; the last change of any tenant was at {views.moment(newest)}",
+            way_out="check the clock; if it is right, give --clock-is-right",
+        )
+
+
+@_command("repair", example="repair")
+def repair_command(session: Session) -> None:
+    """Finish interrupted changes and correct ConfigDB.
+
+    Makes ConfigDB agree with the registry everywhere, and says what was done.
+    """
+    from configdb_sync.tenants.outbox import Done
+
+    with closing(session.registry()) as registry, session.client() as client:
+        outbox = _outbox(registry, client)
+        done = outbox.work_off()
+        failed = {one.environment for one in done if one.failure is not None}
+        for environment in outbox.environments():
+            if environment in failed:
+                continue
+            try:
+                done.append(Done(environment, tuple(outbox.aligned(environment))))
+            except ProductError as error:
+                done.append(Done(environment, (), str(error)))
+    _report(done)
+    if not any(one.actions or one.failure for one in done):
+        click.echo("all is in step")
+
+
+def _report(done: list[Done]) -> None:
+    """Print what was done in ConfigDB. Raises ``SettingsError`` if an environment doesn't agree with the registry."""
+    for one in done:
+        for action in one.actions:
+            click.echo(f"environment {one.environment}: {action}")
+    failed = [one for one in done if one.failure is not None]
+    if failed:
+        raise SettingsError(
+            f"environment {failed[0].environment} in ConfigDB is not in step yet: {failed[0].failure}",
+            way_out="the registry is right; run `configdb-sync tenants repair` when ConfigDB can be reached",
+        )
+
+
+@_command("check", example="check https://tenants.example.com")
+@click.argument("url")
+def check_command(session: Session, *, url: str) -> None:
+    """Test the way to the service at URL.
+
+    A proxy on the way must leave request targets as they are, long ones too, and must not compress answers.
+    """
+    from urllib.parse import urlsplit
+
+    from configdb_sync.tenants.probing import probe
+
+    del session
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
+        raise SettingsError(f"{url!r} is no http(s)://HOST[:PORT]", way_out="give the address of the service")
+    tls = parts.scheme == "https"
+    try:
+        fault = probe(parts.hostname, parts.port or (443 if tls else 80), tls=tls)
+    except OSError as error:
+        raise SettingsError(f"{url} can't be reached: {error}", way_out="check the address") from None
+    if fault is not None:
+        raise SettingsError(fault, way_out="see docs/tenants.md for a proxy's settings")
+    click.echo(f"{url}: request targets arrive as they are sent")
+
+
+@_command("token", example="token acme")
+@click.argument("tenant")
+def token_command(session: Session, *, tenant: str) -> None:
+    """Print a tenant's token for the public endpoint.
+
+    A tenant's user reads the tenant with it, where the service does not use Keystone.
+    """
+    from configdb_sync.tenants.access import TenantTokenAccess
+
+    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(names.tenant_id(tenant)))
+
+
+for _made in (serve.serve_tenants, serve.usage, serve.policy):
+    tenants.add_command(_made)

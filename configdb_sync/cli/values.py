@@ -2,195 +2,367 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from configdb_sync.cli import arguments
-from configdb_sync.cli.options import Session
-from configdb_sync.configdb import changes, edits, typed
-from configdb_sync.configdb.change import OVERRIDES, VALUES
+from configdb_sync import masking
+from configdb_sync.cli.help import command
+from configdb_sync.cli.options import (
+    CONNECTION,
+    comment_option,
+    env_option,
+    file_option,
+    format_option,
+    what_option,
+    with_session,
+)
+from configdb_sync.configdb import edits, typed
+from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange
 from configdb_sync.errors import SettingsError
-from configdb_sync.sync import standing_overrides
+from configdb_sync.jsonvalues import Json
+from configdb_sync.names import RECORDS, LevelPath
 
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.client import ConfigDBClient
+
+_LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
+_AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 
-@click.command("get")
-@arguments.place_options()
-@click.option("--format", "-f", "form", type=click.Choice(typed.FORMATS), default="plain", show_default=True)
-@click.option("--show-lookup", "-s", is_flag=True, help="Show which level gave each key.")
-@click.option("--values", "kind", flag_value=VALUES, help="The values of this level alone.")
-@click.option("--overrides", "kind", flag_value=OVERRIDES, help="The overrides of this level alone.")
-def get_command(
-    session: Session,
-    *,
-    env: int,
-    data_source: str,
-    levels: tuple[str, ...],
-    key: str | None,
-    form: str,
-    show_lookup: bool,
-    kind: str | None,
-) -> None:
-    """Print a data source, or one key of it, as the nodes get it (values and overrides merged)."""
+@dataclass(frozen=True)
+class ValueTarget:
+    """The data source and the level that a command works on, as its options name them."""
+
+    session: Session
+    environment: int
+    data_source: str
+    levels: tuple[str, ...]
+
+    def place(self, client: ConfigDBClient) -> DocumentAddress:
+        """Return the place in ConfigDB. Raises as ``changes.find`` and ``level_path``."""
+        from configdb_sync.configdb import changes
+
+        return changes.find(
+            client, self.environment, level_path(self.session, client, self.environment, self.levels), self.data_source
+        )
+
+    def refuse_records(self) -> None:
+        """Raise ``SettingsError`` for the data source that holds the runs' records of the nodes (U18)."""
+        if self.data_source == RECORDS:
+            raise SettingsError(
+                f"{self.data_source} holds the runs' records of the nodes; it is no data source of the nodes",
+                way_out="`configdb-sync get` shows it",
+            )
+
+    def key_for_all_nodes(self, key: str | None) -> KeyPath:
+        """Return the key of ``--all-nodes``. Raises ``SettingsError`` without a key, or with a level."""
+        if self.levels:
+            raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+        if key is None:
+            raise SettingsError("--all-nodes needs one key", way_out="name it with --key")
+        return edits.parse_key(key)
+
+
+def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a place in ConfigDB; it gets a ``ValueTarget`` as its first argument."""
+
+    @with_session(*CONNECTION)
+    @env_option(lowest=0)
+    @what_option(
+        "--data-source", "--resource", "-r", "data_source", required=True, metavar="NAME", help="The data source."
+    )
+    @what_option(
+        "--level",
+        "levels",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Level in the hierarchy: nodes=46 or nodes=<FQDN>. Repeat it, or use commas.  [default: the root]",
+    )
+    @functools.wraps(function)
+    def wrapped(
+        session: Session, *, environment: int, data_source: str, levels: tuple[str, ...], **options: Any
+    ) -> Any:
+        return function(ValueTarget(session, environment, data_source, levels), **options)
+
+    return wrapped
+
+
+def level_path(session: Session, client: ConfigDBClient, environment: int, levels: tuple[str, ...]) -> LevelPath:
+    """Return the levels that ``--level`` names, a node's by its ID, its FQDN or its level's value.
+
+    Raises as ``changes.parse_levels`` and ``Addresses.named``.
+    """
+    from configdb_sync.configdb import changes
+
+    given = changes.parse_levels(levels)
+    return session.addresses(client, environment).named(given, lambda: session.seen(environment)) if given else ()
+
+
+_key_option = click.option(
+    "--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.'
+)
+
+
+def _value_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        comment_option,
+        click.option("--type", "-t", "type_name", type=click.Choice(typed.TYPES), help="Type of the value."),
+        file_option("--value-file", text="File that contains the value; - is standard input.", stdin=True),
+        click.option("--value", "-v", metavar="TEXT", help="The value. Never a secret: others see a command line."),
+    ):
+        function = option(function)
+    return function
+
+
+@command("get", example="configdb-sync get --env 1 --level nodes=3 --data-source globals --key debug")
+@target_options
+@_key_option
+@format_option(*typed.FORMATS, short=True)
+@click.option("--show-lookup", "-s", is_flag=True, help="Show which level each key comes from.")
+@click.option("--values", "kind", flag_value=VALUES, help="Only the values of this level.")
+@click.option("--overrides", "kind", flag_value=OVERRIDES, help="Only the overrides of this level.")
+def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: bool, kind: str | None) -> None:
+    """Print a data source, or one key of it.
+
+    Prints what the nodes get: values and overrides merged.
+    """
+    from configdb_sync.configdb import changes
+
     if show_lookup and kind is not None:
-        raise SettingsError("--show-lookup is about the merged data: not with --values or --overrides")
-    path = arguments.path(key)
-    with session.client() as client:
-        place = arguments.place(session, client, env, levels, data_source)
+        raise SettingsError(
+            "--show-lookup shows merged data; it excludes --values and --overrides", way_out="give one of them"
+        )
+    path = None if key is None else edits.parse_key(key)
+    with target.session.client() as client:
+        place = target.place(client)
         if show_lookup:
-            found = client.lookup(env, place.levels, place.definition)
+            found = client.lookup(place.env, place.levels, place.definition)
             if path is not None:
                 value = edits.get({name: pair[0] for name, pair in found.items()}, path)
                 found = {edits.shown_key(path): (value, found[path[0]][1])}
             click.echo(typed.lookup_text(found, form))
             return
         if kind is None:
-            document = client.effective(env, place.levels, place.definition)
+            document = client.effective(place.env, place.levels, place.definition)
         else:
             document = changes.read(client, place, kind)
         click.echo(typed.text(document if path is None else edits.get(document, path), form))
 
 
-@click.command("set")
-@arguments.place_options()
-@arguments.value_options
-def set_command(
-    session: Session,
-    *,
-    env: int,
-    data_source: str,
-    levels: tuple[str, ...],
-    key: str | None,
-    value: str | None,
-    value_file: Path | None,
-    type_name: str | None,
-    comment: str | None,
+@command(
+    "set", example="configdb-sync set --env 1 --level cluster=1 --data-source globals --key debug --type bool -v true"
+)
+@target_options
+@_key_option
+@_value_options
+def set_value(target: ValueTarget, *, key: str | None, comment: str | None, **given: Any) -> None:
+    """Write a value at a level of the hierarchy.
+
+    Without --key, it writes the whole data source. For a single node use `override`: a run replaces a node's values.
+    """
+    from configdb_sync.configdb import changes
+
+    target.refuse_records()
+    path, content = _read_value(key, **given)
+    with target.session.client(comment=comment) as client:
+        change = changes.set_value(client, target.place(client), path, content)
+    report(change, "set")
+    warn_of_node(change.place)
+
+
+@command("del", example="configdb-sync del --env 1 --level cluster=1 --data-source globals --key debug")
+@target_options
+@_key_option
+@comment_option
+@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Delete all values of this level.")
+def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool) -> None:
+    """Delete a value at a level of the hierarchy."""
+    from configdb_sync.configdb import changes
+
+    path = _one_or_all(key, whole=whole, what="values")
+    with target.session.client(comment=comment) as client:
+        change = changes.delete_value(client, target.place(client), path)
+    report(change, "deleted")
+    warn_of_node(change.place)
+
+
+@command(
+    "override", example="configdb-sync override --env 1 --level nodes=3 -r globals --key debug --type bool --value true"
+)
+@target_options
+@_key_option
+@_value_options
+@click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
+@click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
+def override(
+    target: ValueTarget, *, key: str | None, comment: str | None, all_nodes: bool, copy_from: str | None, **given: Any
 ) -> None:
-    """Write a value, or a whole data source, at a level. For a node's own settings see override."""
-    arguments.refuse_records(data_source)
-    path = arguments.path(key)
-    content = arguments.value(path, value, value_file, type_name)
-    with session.client(comment=comment) as client:
-        place = arguments.place(session, client, env, levels, data_source)
-        arguments.report(changes.set_value(client, place, path, content), "set")
-    arguments.warn_of_node(place)
+    """Override a key for a node or a group of nodes.
 
+    The nodes below the level get this value instead of their own.
+    """
+    from configdb_sync.configdb import changes
 
-@click.command("del")
-@arguments.place_options()
-@arguments.comment_option
-@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all values of this level away.")
-def del_command(
-    session: Session,
-    *,
-    env: int,
-    data_source: str,
-    levels: tuple[str, ...],
-    key: str | None,
-    comment: str | None,
-    whole: bool,
-) -> None:
-    """Take a value away at a level."""
-    path = arguments.one_or_all(key, whole=whole, what="values")
-    with session.client(comment=comment) as client:
-        place = arguments.place(session, client, env, levels, data_source)
-        arguments.report(changes.delete_value(client, place, path), "taken away")
-    arguments.warn_of_node(place)
-
-
-@click.command("override")
-@arguments.place_options()
-@arguments.value_options
-@click.option("--all-nodes", is_flag=True, help="For every node that has no override of that key, later ones too.")
-@click.option("--copy-from", metavar="NODE", help="Take over the overrides that this node (its id or FQDN) has there.")
-def override_command(
-    session: Session,
-    *,
-    env: int,
-    data_source: str,
-    levels: tuple[str, ...],
-    key: str | None,
-    value: str | None,
-    value_file: Path | None,
-    type_name: str | None,
-    comment: str | None,
-    all_nodes: bool,
-    copy_from: str | None,
-) -> None:
-    """Override a key: the nodes below this level get this value instead of their own."""
-    arguments.refuse_records(data_source)
-    path = arguments.path(key)
+    target.refuse_records()
+    session, environment = target.session, target.environment
     if copy_from is not None:
         with session.client(comment=comment) as client:
-            place = arguments.place(session, client, env, levels, data_source)
-            node = session.addresses(client, env).named_value(copy_from, lambda: session.seen(env))
-            arguments.report(changes.copy_overrides(client, place, node, copy_from), "overridden")
+            node = session.addresses(client, environment).named_value(copy_from, lambda: session.seen(environment))
+            report(changes.copy_overrides(client, target.place(client), node, copy_from), "overridden")
         return
-    content = arguments.value(path, value, value_file, type_name)
+    path, content = _read_value(key, **given)
     if all_nodes:
-        wanted = arguments.for_all_nodes(path, levels)
-        with session.client(comment=comment) as client:
-            addresses = session.addresses(client, env)
-            outcome = standing_overrides.set_for_all_nodes(
-                client, addresses, session.seen(env), standing_overrides.StandingOverride(data_source, wanted, content)
-            )
-        click.echo(f"{data_source}: {edits.shown_key(wanted)} is overridden for all nodes, also for those to come.")
-        _say_nodes("It is so in ConfigDB for", outcome.done)
-        _say_nodes("Left alone, for they have an override of their own:", outcome.kept)
-        _say_nodes("Left to the next sync, which alone can tell the levels over them:", outcome.untold)
-        click.echo("The nodes get it at the next `configdb-sync sync`.")
+        _override_all(target, target.key_for_all_nodes(key), content, comment)
         return
     with session.client(comment=comment) as client:
-        place = arguments.place(session, client, env, levels, data_source)
-        change = changes.override(client, place, path, content)
-    arguments.report(change, "overridden")
+        change = changes.override(client, target.place(client), path, content)
+    report(change, "overridden")
     if path is not None and len(path) > 1:
-        click.echo(f"The whole block {path[0]!r} is pinned as it is now: ConfigDB merges whole top-level keys.")
-    if not place.innermost:
+        click.echo(f"The whole block {path[0]!r} keeps its present content: ConfigDB merges whole top-level keys.")
+    if not change.place.innermost:
+        click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
+
+
+def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: str | None) -> None:
+    from configdb_sync.sync import standing_overrides
+
+    session, environment = target.session, target.environment
+    with session.client(comment=comment) as client:
+        outcome = standing_overrides.set_for_all_nodes(
+            client,
+            session.addresses(client, environment),
+            session.seen(environment),
+            standing_overrides.StandingOverride(target.data_source, path, content),
+        )
+    click.echo(f"{target.data_source}: {edits.shown_key(path)} is overridden for all nodes, also for future ones.")
+    _say_nodes("Overridden in ConfigDB for", outcome.done)
+    _say_nodes("Skipped, because they have their own override:", outcome.kept)
+    _say_nodes("Left to the next sync, because their levels are unknown here:", outcome.untold)
+    click.echo(_AT_NEXT_SYNC)
+
+
+@command("rm-override", example="configdb-sync rm-override --env 1 --level nodes=3 --data-source globals --key debug")
+@target_options
+@_key_option
+@comment_option
+@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Remove all overrides of this level.")
+@click.option("--all-nodes", is_flag=True, help="End the effect of `override --all-nodes`.")
+def rm_override(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool, all_nodes: bool) -> None:
+    """Remove an override.
+
+    The nodes get their own value back.
+    """
+    path = _one_or_all(key, whole=whole, what="overrides")
+    if all_nodes:
+        _end_all(target, target.key_for_all_nodes(key), comment)
+        return
+    from configdb_sync.configdb import changes
+
+    with target.session.client(comment=comment) as client:
+        report(changes.free(client, target.place(client), path), "no longer overridden")
+
+
+def _end_all(target: ValueTarget, path: KeyPath, comment: str | None) -> None:
+    from configdb_sync.sync import standing_overrides
+
+    session, environment = target.session, target.environment
+    with session.client(comment=comment) as client:
+        addresses = session.addresses(client, environment)
+        outcome = standing_overrides.end_for_all_nodes(
+            client, addresses, session.seen(environment), target.data_source, path
+        )
+    click.echo(f"{target.data_source}: {edits.shown_key(path)} is no longer overridden for all nodes.")
+    _say_nodes("Removed from", outcome.done)
+    _say_nodes("Skipped, because their override was changed since:", outcome.kept)
+    _say_nodes("Skipped, because their levels are unknown here (use --level):", outcome.untold)
+    click.echo("The nodes get their own value at the next `configdb-sync sync`.")
+
+
+def _one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
+    """Return the path that ``--key`` names, or None for ``--all-keys``: one of the two must be given."""
+    if (key is None) != whole:
+        raise SettingsError("give either --key or --all-keys", way_out=f"--all-keys selects all {what} of this level")
+    return None if key is None else edits.parse_key(key)
+
+
+def _read_value(
+    key: str | None, *, value: str | None, value_file: Path | None, type_name: str | None
+) -> tuple[KeyPath | None, Json]:
+    """Return the path and the value that the options give; no secret from the command line (Y20)."""
+    path = None if key is None else edits.parse_key(key)
+    found = _given(path, value, value_file, type_name)
+    typed.check_texts([*(path or ()), found])
+    return path, found
+
+
+def _given(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
+    if value is not None and value_file is not None:
+        raise SettingsError("--value and --value-file exclude each other", way_out="give one of them")
+    if type_name is None:
+        raise SettingsError("the type of the value is missing", way_out=f"--type {'|'.join(typed.TYPES)}")
+    if value is None and value_file is None:
+        if type_name != "null":
+            raise SettingsError("the value is missing", way_out="--value TEXT, --value-file FILE, or --value-file -")
+        return None
+    if value_file is not None:
+        text = _content(value_file)
+        return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
+    assert value is not None
+    found = typed.parse(value, type_name)
+    for leaf, content in typed.leaves(found, path or ()):
+        if masking.is_secret_path(leaf) and content is not None and not isinstance(content, bool):
+            raise SettingsError(
+                f"{edits.shown_key(leaf)} is a secret, and other users can see a command line",
+                way_out="give it by --value-file FILE, or --value-file - for standard input",
+            )
+    return found
+
+
+def _content(path: Path) -> str:
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            content = file.read(_LONGEST_VALUE + 1)
+    except OSError as error:
+        raise SettingsError(
+            f"the value file {path} can't be read: {error.strerror}", way_out="name it with --value-file"
+        ) from error
+    if len(content) > _LONGEST_VALUE:
+        raise SettingsError(f"{path} is larger than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text") from None
+
+
+def report(change: DocumentChange, verb: str) -> None:
+    """Print what a command changed, in one line without values."""
+    place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
+    leaves = [typed.shown_path(leaf) for leaf in change.leaves]
+    if not leaves:
+        click.echo(f"{place}: nothing to do, it is already so.")
+        return
+    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    click.echo(f"{place}: {verb}: {', '.join(leaves[:_SHOWN])}{more}. {_AT_NEXT_SYNC}")
+
+
+def warn_of_node(place: DocumentAddress) -> None:
+    """Warn that values at a node's level do not last (U18)."""
+    if place.innermost:
         click.echo(
-            "Note: a key that a level further in has too, as a value or an override, keeps that one.",
+            "Note: the node's next run replaces values at its own level. "
+            "To keep a value for a node, use `configdb-sync override`.",
             err=True,
         )
-
-
-@click.command("rm-override")
-@arguments.place_options()
-@arguments.comment_option
-@click.option("--all-keys", "--yes", "whole", is_flag=True, help="Take all overrides of this level away.")
-@click.option("--all-nodes", is_flag=True, help="End what `override --all-nodes` began.")
-def rm_override_command(
-    session: Session,
-    *,
-    env: int,
-    data_source: str,
-    levels: tuple[str, ...],
-    key: str | None,
-    comment: str | None,
-    whole: bool,
-    all_nodes: bool,
-) -> None:
-    """Take the override of a key away: the nodes get their own value back."""
-    path = arguments.one_or_all(key, whole=whole, what="overrides")
-    if all_nodes:
-        wanted = arguments.for_all_nodes(path, levels)
-        with session.client(comment=comment) as client:
-            outcome = standing_overrides.end_for_all_nodes(
-                client, session.addresses(client, env), session.seen(env), data_source, wanted
-            )
-        click.echo(f"{data_source}: {edits.shown_key(wanted)} is no longer overridden for all nodes.")
-        _say_nodes("Taken back from", outcome.done)
-        _say_nodes("Left alone, for their override was changed since:", outcome.kept)
-        _say_nodes("Left alone, for the levels over them can't be told here (use --level):", outcome.untold)
-        click.echo("The nodes get their own value at the next `configdb-sync sync`.")
-        return
-    with session.client(comment=comment) as client:
-        place = arguments.place(session, client, env, levels, data_source)
-        arguments.report(changes.free(client, place, path), "no longer overridden")
-
-
-COMMANDS = (get_command, set_command, del_command, override_command, rm_override_command)
 
 
 def _say_nodes(text: str, nodes: list[str]) -> None:

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from configdb_sync.configdb import edits
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.faults import ConflictError, PreconditionError
-from configdb_sync.configdb.model import Environment, ServerKind
-from configdb_sync.errors import MissingError, SettingsError
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Environment, ServerKind
+from configdb_sync.errors import ConflictError, MissingError, PreconditionError, SettingsError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
 
@@ -27,7 +25,7 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
     return environment
 
 
-def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> Place:
+def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> DocumentAddress:
     """Return the place that a command names.
 
     Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
@@ -47,7 +45,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
             way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
         )
     last = len(inner) == len(environment.levels) > 0
-    return Place(env, inner, data_source, definitions[data_source].id, innermost=last)
+    return DocumentAddress(env, inner, data_source, definitions[data_source].id, innermost=last)
 
 
 def _ordered(hierarchy: Sequence[str], levels: LevelPath, *, trusted: bool) -> LevelPath | None:
@@ -62,27 +60,27 @@ def _ordered(hierarchy: Sequence[str], levels: LevelPath, *, trusted: bool) -> L
     return tuple((name, given[name]) for name in begin) if given.keys() == set(begin) else None
 
 
-def read(client: ConfigDBClient, place: Place, kind: str) -> dict[str, Json]:
+def read(client: ConfigDBClient, place: DocumentAddress, kind: str) -> dict[str, Json]:
     """Return the raw document of a place; ``kind`` is ``VALUES`` or ``OVERRIDES``."""
     return client.tagged(place.env, place.levels, place.definition, kind)[0]
 
 
-def above(client: ConfigDBClient, place: Place) -> dict[str, Json]:
+def above(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     """Return what a place inherits: the effective data of the level over it, ``{}`` over the root."""
     return client.effective(place.env, place.levels[:-1], place.definition) if place.levels else {}
 
 
-def set_value(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
+def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentChange:
     """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
     return _edit(client, place, VALUES, _putting(path, value, lambda: above(client, place)))
 
 
-def delete_value(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
+def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentChange:
     """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
     return _edit(client, place, VALUES, lambda document: {} if path is None else edits.drop(document, path))
 
 
-def override(client: ConfigDBClient, place: Place, path: KeyPath | None, value: Json) -> Change:
+def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentChange:
     """Override a key, or write the whole document of overrides if ``path`` is None.
 
     Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors of
@@ -95,7 +93,7 @@ def override(client: ConfigDBClient, place: Place, path: KeyPath | None, value: 
     return _edit(client, place, OVERRIDES, _putting(path, value, beneath))
 
 
-def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
+def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentChange:
     """Take the override of a key away, or all of the place's if ``path`` is None. Raises
     ``edits.NotOverriddenError``."""
     if path is None:
@@ -109,30 +107,30 @@ def free(client: ConfigDBClient, place: Place, path: KeyPath | None) -> Change:
 
 
 def write(
-    client: ConfigDBClient, place: Place, kind: str, document: dict[str, Json], *, reason: str | None = None
-) -> Change:
+    client: ConfigDBClient, place: DocumentAddress, kind: str, document: dict[str, Json], *, reason: str | None = None
+) -> DocumentChange:
     """Write a whole document; ``reason`` is for the history, where the user gave no comment."""
     return _edit(client, place, kind, lambda _: document, reason)
 
 
 def rewrite(
     client: ConfigDBClient,
-    place: Place,
+    place: DocumentAddress,
     make: Callable[[dict[str, Json]], dict[str, Json]],
     *,
     kind: str = VALUES,
     reason: str | None = None,
-) -> Change:
+) -> DocumentChange:
     """Change a document of a place by ``make``, from the start again where others write in between."""
     return _edit(client, place, kind, make, reason)
 
 
-def add_overrides(client: ConfigDBClient, place: Place, overrides: dict[str, Json]) -> Change:
+def add_overrides(client: ConfigDBClient, place: DocumentAddress, overrides: dict[str, Json]) -> DocumentChange:
     """Override keys that aren't overridden there yet; those that are stay as they are."""
     return _edit(client, place, OVERRIDES, lambda document: {**overrides, **document})
 
 
-def copy_overrides(client: ConfigDBClient, place: Place, *nodes: str) -> Change:
+def copy_overrides(client: ConfigDBClient, place: DocumentAddress, *nodes: str) -> DocumentChange:
     """Override at ``place``, a node's, what is overridden at the same level of a node; the place's own win.
 
     ``nodes``: values that the level may have for it, the likeliest first. The first one with overrides counts: they may
@@ -172,19 +170,19 @@ def _putting(
 
 def _edit(
     client: ConfigDBClient,
-    place: Place,
+    place: DocumentAddress,
     kind: str,
     make: Callable[[dict[str, Json]], dict[str, Json]],
     reason: str | None = None,
-) -> Change:
+) -> DocumentChange:
     """Read, change, write; again from the start while others write in between, where the server can tell (ETag)."""
     put = client.put_values if kind == VALUES else client.put_overrides
-    sent: Change | None = None
+    sent: DocumentChange | None = None
     for _ in range(_ATTEMPTS):
         before, etag = client.tagged(place.env, place.levels, place.definition, kind)
         if sent is not None and same(before, sent.after):
             return sent  # refused the second time because the first, whose answer was lost, was carried out
-        change = Change(place, kind, before, make(before), reason)
+        change = DocumentChange(place, kind, before, make(before), reason)
         if same(change.before, change.after):
             return change
         try:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from werkzeug.datastructures import Headers
 from werkzeug.wrappers import Request
 
-from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, decoded, refused
+from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.web.refusals import RefusalError, refuse
 
 if TYPE_CHECKING:

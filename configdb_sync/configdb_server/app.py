@@ -17,7 +17,7 @@ from configdb_sync.configdb_server.document_paths import DocumentPath, EtagsPath
 from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Call, Limits, refused
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.store.database import Database
-from configdb_sync.store.keyring import KeysError
+from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.web.refusals import RefusalError, refuse
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Application:
             if refusal.status >= 500:
                 log.warning("%s: %s", refusal.what, str(refusal.__cause__).partition("\n")[0])
             return refused(refusal)
-        except KeysError as error:
+        except EncryptionKeyError as error:
             log.error("%s", error)
             return refused(refuse(503, f"the server can't read what is stored: {error.what}"))
         except HTTPException as error:

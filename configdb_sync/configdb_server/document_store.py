@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import EMPTY, Content, columns_of, digests_of, sweep
 from configdb_sync.configdb_server.document_paths import ROOT, Kind, Place
@@ -157,7 +157,7 @@ def merged_digest(halves: Sequence[Half], digests: Mapping[str | None, Mapping[s
     """Return the digest of what halves merge to; ``digests`` are of their keys, used only if they are several."""
     if len(halves) <= 1:
         return halves[0].digest if halves else EMPTY_DIGEST
-    merged = merge.effective((digests[half.address], {}) for half in halves)
+    merged = level_merge.effective((digests[half.address], {}) for half in halves)
     return combine_digests(merged.items())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, select, union_all
 from werkzeug.wrappers import Response
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import Content, content_of, digests_of, document_of, text_of
 from configdb_sync.configdb_server.document_paths import (
@@ -152,11 +152,11 @@ def _effective(call: Call, connection: Connection, place: Place) -> Response:
 
 
 def _merged(chain: list[Both]) -> dict[str, Json]:
-    return merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
+    return level_merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
 
 
 def _lookup(call: Call, place: Place, chain: list[Both]) -> Response:
-    found = merge.lookup(
+    found = level_merge.lookup(
         (
             place_of(place.levels[:depth]),
             document_of(both.values.body),

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from werkzeug.wrappers import Response
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.document_store import key_digests
 from configdb_sync.configdb_server.documents import time_text
@@ -164,4 +164,4 @@ def _covered(key: str, layer: Layer, above: Sequence[Layer]) -> str | None:
         return layer.values[key]
     if any(other.has(key) for other in above if other.depth):
         return None
-    return merge.effective((other.values, other.overrides) for other in above if not other.depth).get(key)
+    return level_merge.effective((other.values, other.overrides) for other in above if not other.depth).get(key)

@@ -51,20 +51,20 @@ class Anchored:
     value: Value
     size: int
     height: int
-    odd: bool
+    special: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
     """One text's value.
 
-    ``empty``: no value at all. ``odd``: it holds a ``Special``. ``repeats``: a mapping names a key twice. ``anchors``:
-    those that the text defines, as they are at its end. ``uses``: those that it uses from elsewhere.
+    ``empty``: no value at all. ``special``: it holds a ``Special``. ``repeats``: a mapping names a key twice.
+    ``anchors``: those that the text defines, as they are at its end. ``uses``: those that it uses from elsewhere.
     """
 
     value: Value
     empty: bool = False
-    odd: bool = False
+    special: bool = False
     repeats: bool = False
     anchors: Mapping[str, Anchored] = field(default_factory=dict)
     uses: frozenset[str] = frozenset()
@@ -105,13 +105,13 @@ class _Builder:
         self.children: list[Value] = []
         # For each open container: its parent's children, its start event, the expansion and the depth found before.
         self.open: list[tuple[list[Value], Any, int, int]] = []
-        self.given = anchors
+        self.earlier_anchors = anchors
         # An anchor whose container is still open stands for that container's start event.
         self.anchors: dict[str, Any] = {}
         self.uses: set[str] = set()
         self.expansion = 0
         self.deepest = 0
-        self.odd = False
+        self.special = False
         self.repeats = False
 
     def build(self) -> Built:
@@ -125,7 +125,7 @@ class _Builder:
             raise fault("a second document begins; only one can be a node's settings", line=event.start_mark.line + 1)
         value = MERGE.text if self.children[0] is MERGE else self.children[0]
         empty = isinstance(first, SCALAR) and first.implicit[0] and first.tag is None and not first.value
-        return Built(value, empty and value is None, self.odd, self.repeats, self.anchors, frozenset(self.uses))
+        return Built(value, empty and value is None, self.special, self.repeats, self.anchors, frozenset(self.uses))
 
     def _walk(self, event: Any) -> None:
         # The hot loop: known plain scalars and quoted ones are resolved right here.
@@ -180,7 +180,7 @@ class _Builder:
         except ScalarError as error:
             raise self._fault(event, f"the value {error}") from None
         if isinstance(value, Special):
-            self.odd = True
+            self.special = True
         return value
 
     def _start(self, event: Any) -> None:
@@ -206,23 +206,23 @@ class _Builder:
         if name is not None:
             size = event.end_mark.index - start.start_mark.index + self.expansion - expansion
             if self.anchors[name] is start:
-                self.anchors[name] = Anchored(value, size, self.deepest - len(self.open), self.odd)
+                self.anchors[name] = Anchored(value, size, self.deepest - len(self.open), self.special)
             self.deepest = max(deepest, self.deepest)
         self.children = parent
         parent.append(value)
 
     def _anchor(self, event: Any, value: Value) -> None:
         size = event.end_mark.index - event.start_mark.index
-        self.anchors[event.anchor] = Anchored(value, size, 0, self.odd)
+        self.anchors[event.anchor] = Anchored(value, size, 0, self.special)
 
     def _alias(self, event: Any) -> None:
         found = self.anchors.get(event.anchor)
         if found is None:
-            found = self.given.get(event.anchor)
+            found = self.earlier_anchors.get(event.anchor)
             if found is None:
                 raise self._fault(event, "an alias to an anchor that isn't there")
             self.uses.add(event.anchor)
-            self.odd = self.odd or found.odd
+            self.special = self.special or found.special
         if not isinstance(found, Anchored):
             raise self._fault(event, "an alias into itself")
         self.expansion += found.size + 1
@@ -243,7 +243,7 @@ class _Builder:
         return within_mapping and len(self.children) % 2 == 1 and self.children[-1] is MERGE
 
     def _sequence(self) -> list[Value]:
-        if self.odd and MERGE in self.children:
+        if self.special and MERGE in self.children:
             return [MERGE.text if child is MERGE else child for child in self.children]
         return self.children
 
@@ -252,7 +252,7 @@ class _Builder:
         values = self.children[1::2]
         if not _STR_ONLY.issuperset(map(type, keys)):
             keys = self._keys(keys, start)
-        if self.odd:
+        if self.special:
             values = [MERGE.text if value is MERGE else value for value in values]
             if MERGE in keys:
                 return self._merged(keys, values)
@@ -262,7 +262,7 @@ class _Builder:
         return mapping
 
     def _keys(self, keys: list[Value], start: Any) -> list[Value]:
-        self.odd = True
+        self.special = True
         try:
             return [key_value(key) for key in keys]
         except ScalarError as error:

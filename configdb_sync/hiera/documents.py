@@ -13,16 +13,14 @@ from functools import cache
 from typing import TypeAlias
 
 from configdb_sync.hiera import rewriting
-from configdb_sync.hiera.blocks import MAX_BYTES, decode, link_hint, split
+from configdb_sync.hiera.blocks import decode, link_hint, split
 from configdb_sync.hiera.builder import Anchored
 from configdb_sync.hiera.entries import MAX_JSON, Block, BlockCache, Blocks, KeyEntry, meaning, repeat_warning
 from configdb_sync.hiera.errors import UnreadableDocumentError
 from configdb_sync.hiera.events import KeyPlace, PlainScalars, Repeat
 from configdb_sync.hiera.file_text import FileText, FileTexts
-from configdb_sync.hiera.rewriting import KeptText, Rewrite, either
+from configdb_sync.hiera.rewriting import KeptText, Rewrite
 from configdb_sync.jsonvalues import Json, combine_digests
-
-__all__ = ["MAX_BYTES", "HieraDocument", "KeptText", "Reader", "Rewrite", "created", "document_of", "either"]
 
 _BUDGET = 4 << 20
 """Characters of text and JSON of remembered blocks; grows to four times the largest document."""

@@ -150,7 +150,7 @@ class Blocks:
             kind = "a list" if isinstance(built.value, list) else "a single value"
             raise fault(f"it is {kind}, not a mapping of keys to values", line=_first_line(text))
         try:
-            entries = _entries(built.value, odd=built.odd)
+            entries = _entries(built.value, special=built.special)
         except CollisionError as error:
             for repeat in repeats_of(text, self.plain):
                 if repeat.collision:
@@ -198,7 +198,7 @@ class Blocks:
             except (_NotApartError, UnreadableDocumentError):
                 pass
         built = build(text, self.plain)
-        if built.odd or built.repeats or built.empty or built.anchors:
+        if built.special or built.repeats or built.empty or built.anchors:
             raise _NotApartError
         if isinstance(built.value, dict):
             return tuple(_part(key, value) for key, value in built.value.items())
@@ -219,18 +219,18 @@ def meaning(anchored: Anchored) -> str:
     Raises ``UnreadableDocumentError`` if JSON can't tell its keys apart.
     """
     try:
-        found = to_json(anchored.value) if anchored.odd else (anchored.value, None)
+        found = to_json(anchored.value) if anchored.special else (anchored.value, None)
     except CollisionError:
         raise fault("an anchor stands for two keys that JSON can't tell apart") from None
     return hashlib.sha256(canonical(list(found)).encode("ascii")).hexdigest()
 
 
-def _entries(values: Mapping[str, Value], *, odd: bool) -> tuple[KeyEntry, ...]:
+def _entries(values: Mapping[str, Value], *, special: bool) -> tuple[KeyEntry, ...]:
     entries: dict[str, KeyEntry] = {}
     length = 0
     for key, value in values.items():
         name, child, marks = key, value, None
-        if odd:
+        if special:
             name, kind = key_to_json(key)
             if name in entries:
                 raise CollisionError(name)

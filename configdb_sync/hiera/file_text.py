@@ -65,7 +65,7 @@ class FileText:
         return [index for index, place in enumerate(self.places) if place.key == key]
 
     def exchanged(self, texts: dict[int, str]) -> FileText:
-        """Return the layout with other texts at some places."""
+        """Return the file with other texts at some places."""
         places = [replace(place, text=texts.get(index, place.text)) for index, place in enumerate(self.places)]
         return replace(self, places=tuple(places))
 
@@ -127,14 +127,37 @@ class FileTexts:
         return None
 
     def _joined(self, head: str, cut: list[str]) -> FileText:
-        joining = _Joining(head + cut[0], "\r\n" if any("\r\n" in piece for piece in cut) else "\n")
+        """Return the text that the pieces of ``cut`` make together, the first of which is no key's."""
+        head += cut[0]
+        tail = ""
+        places: list[KeyText] = []
+        owners: dict[str, int] = {}
+        column = step = dash = None
         for piece in cut[1:]:
-            scan = self._memory.get(piece)
-            if scan is None:
-                scan = _Scanner(piece, self._plain).scan()
-                self._memory.put(piece, scan, len(piece))
-            joining.add(piece, scan)
-        return joining.file_text()
+            scan = self._scanned(piece)
+            starts = [*(found.start for found in scan.found), scan.tail]
+            if tail or (column is not None and scan.column != column) or (places and starts[0]):
+                raise _NoLinesError
+            column = scan.column
+            step = step or scan.step
+            dash = scan.dash if dash is None else dash
+            head += piece[: starts[0]]
+            tail = piece[scan.tail :]
+            for found, stop in zip(scan.found, starts[1:], strict=True):
+                end = _end(piece, found, stop)
+                uses = frozenset(owners[name] for name in found.uses if name in owners)
+                anchored = found.aliases or bool(found.defines)
+                owners.update(dict.fromkeys(found.defines, len(places)))
+                places.append(KeyText(found.key, piece[found.start : end], piece[end:stop], anchored, uses))
+        newline = "\r\n" if any("\r\n" in piece for piece in cut) else "\n"
+        return FileText(head, tuple(places), tail, column or 0, Style(step or 2, dash or 0, newline))
+
+    def _scanned(self, piece: str) -> _PieceScan:
+        scan = self._memory.get(piece)
+        if scan is None:
+            scan = _Scanner(piece, self._plain).scan()
+            self._memory.put(piece, scan, len(piece))
+        return scan
 
 
 class _NoLinesError(Exception):
@@ -160,43 +183,6 @@ class _PieceScan:
     step: int | None
     dash: int | None
     tail: int
-
-
-class _Joining:
-    """Puts the scans of a file's pieces together."""
-
-    def __init__(self, head: str, newline: str) -> None:
-        self.head, self.tail = head, ""
-        self.newline = newline
-        self.places: list[KeyText] = []
-        self.owners: dict[str, int] = {}
-        self.column: int | None = None
-        self.step: int | None = None
-        self.dash: int | None = None
-
-    def add(self, piece: str, scan: _PieceScan) -> None:
-        self.step = self.step or scan.step
-        self.dash = scan.dash if self.dash is None else self.dash
-        if self.tail or (self.column is not None and scan.column != self.column):
-            raise _NoLinesError
-        self.column = scan.column
-        starts = [*(found.start for found in scan.found), scan.tail]
-        if self.places and starts[0]:
-            raise _NoLinesError
-        self.head += piece[: starts[0]]
-        self.tail = piece[scan.tail :]
-        for found, stop in zip(scan.found, starts[1:], strict=True):
-            end = _end(piece, found, stop)
-            owners = {self.owners[name] for name in found.uses if name in self.owners}
-            anchored = found.aliases or bool(found.defines)
-            self.owners |= dict.fromkeys(found.defines, len(self.places))
-            self.places.append(
-                KeyText(found.key, piece[found.start : end], piece[end:stop], anchored, frozenset(owners))
-            )
-
-    def file_text(self) -> FileText:
-        style = Style(step=self.step or 2, dash=self.dash or 0, newline=self.newline)
-        return FileText(self.head, tuple(self.places), self.tail, self.column or 0, style)
 
 
 def _end(text: str, found: _KeyFound, stop: int) -> int:

@@ -269,7 +269,7 @@ class Pool:
                 try:
                     link = BrokerConnection(hosts[place], self._settings, self._clock.monotonic, self._new_id()[:12])
                 except (UnreachableError, LoginRefusedError) as error:
-                    # A broker that has let us in before may refuse everybody while it starts again.
+                    # A broker that accepted the login before may refuse it while it restarts.
                     if isinstance(error, LoginRefusedError) and self._clock.monotonic() >= end:
                         raise
                     failures[str(hosts[place])] = error

@@ -88,16 +88,6 @@ class Envelope:
 
 
 @dataclass(frozen=True)
-class RpcRequest:
-    """What a node is asked to do."""
-
-    agent: str
-    action: Ruby
-    data: Mapping[str, Value] = field(repr=False)
-    process_results: bool = True
-
-
-@dataclass(frozen=True)
 class RpcReply:
     """What a node's agent answered: MCollective's status code, its text for people, the outputs."""
 
@@ -109,7 +99,7 @@ class RpcReply:
 def request(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int, only: Sequence[str] = ()) -> bytes:
     """Return a request with ``body`` to an agent; ``only`` names the nodes that are to act on it (none: all)."""
     filters = {"fact": [], "cf_class": [], "agent": [agent], "identity": list(only), "compound": []}
-    return _sealed(
+    return sealed(
         signer,
         {
             "body": body,
@@ -125,22 +115,9 @@ def request(signer: Signer, *, body: bytes, agent: str, request_id: str, now: in
     )
 
 
-def reply(signer: Signer, *, body: bytes, agent: str, request_id: str, now: int) -> bytes:
-    """Return a node's reply with ``body`` to a request."""
-    return _sealed(
-        signer,
-        {"senderid": signer.identity, "requestid": request_id, "senderagent": agent, "msgtime": now, "body": body},
-    )
-
-
-def read_request(raw: bytes, signer: Signer) -> Envelope:
-    """Return a request. Raises ``ForgedError`` for a wrong hash, ``UnreadableMessageError`` for what isn't one."""
-    return _opened(raw, signer, "agent")
-
-
 def read_reply(raw: bytes, signer: Signer) -> Envelope:
-    """Return a reply. Raises as ``read_request``."""
-    return _opened(raw, signer, "senderagent")
+    """Return a reply. Raises ``ForgedError`` for a wrong hash, ``UnreadableMessageError`` for what isn't one."""
+    return opened(raw, signer, "senderagent")
 
 
 def rpc_request(agent: str, action: str, caller: str, data: Mapping[str, Value]) -> bytes:
@@ -148,28 +125,6 @@ def rpc_request(agent: str, action: str, caller: str, data: Mapping[str, Value])
     inputs = {Symbol(name): value for name, value in data.items()}
     inputs[Symbol("process_results")] = True
     return dumps({Symbol("agent"): agent, Symbol("action"): action, Symbol("caller"): caller, Symbol("data"): inputs})
-
-
-def read_rpc_request(body: bytes) -> RpcRequest:
-    """Return the RPC request in a body. Raises ``UnreadableMessageError``."""
-    try:
-        fields = keyed(loads(body))
-        data = {name: plain(value) for name, value in keyed(fields.get("data")).items()}
-        action = fields.get("action")
-        return RpcRequest(
-            text(fields.get("agent"), _NAME),
-            action.content.decode("utf-8", "replace") if isinstance(action, String) else action,
-            data,
-            data.pop("process_results", True) is not False,
-        )
-    except MarshalError as error:
-        raise UnreadableMessageError(f"a request whose body of {len(body)} bytes can't be read: {error.what}") from None
-
-
-def rpc_reply(code: int, message: str, data: Mapping[str, Value]) -> bytes:
-    """Return the body of an RPC reply."""
-    outputs = {Symbol(name): value for name, value in data.items()}
-    return dumps({Symbol("statuscode"): code, Symbol("statusmsg"): message, Symbol("data"): outputs})
 
 
 def read_rpc_reply(body: bytes) -> RpcReply:
@@ -228,13 +183,15 @@ def printable(content: bytes | str, longest: int = 300) -> str:
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 
-def _sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
+def sealed(signer: Signer, fields: Mapping[str, Ruby]) -> bytes:
+    """Return a message of these fields with its hash."""
     whole = {Symbol(name): value for name, value in fields.items()}
     whole[Symbol("hash")] = String(signer.hash(fields["body"]), US_ASCII)
     return dumps(whole)
 
 
-def _opened(raw: bytes, signer: Signer, agent: str) -> Envelope:
+def opened(raw: bytes, signer: Signer, agent: str) -> Envelope:
+    """Return a message with the right hash; ``agent`` names the field with the agent. Raises as ``read_reply``."""
     try:
         fields = keyed(loads(raw, _ENVELOPE))
         body, digest = fields.get("body"), fields.get("hash")

@@ -1,6 +1,6 @@
 """Cuts the bytes of a STOMP connection into frames, without I/O: each byte is looked at once, memory is bounded.
 
-A frame whose body is beyond the limit is passed over; its head is kept, so that one is known to have come, and of whom.
+A frame whose body is beyond the limit is skipped; its head is kept, so that the caller knows who sent it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RawFrame:
 
 
 class Splitter:
-    """Takes bytes as they come and gives frames as they end."""
+    """Takes bytes as they come and yields frames as they end."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -49,7 +49,7 @@ class Splitter:
     def feed(self, chunk: bytes) -> Iterator[RawFrame]:
         """Yield the frames that end in ``chunk``. Raises ``FrameError`` for what can't be STOMP.
 
-        All of it must be taken before the next call; after an error there is no going on.
+        Take all of them before the next call. After an error the connection is of no more use.
         """
         rest = memoryview(chunk)
         while rest:

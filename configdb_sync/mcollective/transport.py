@@ -69,15 +69,15 @@ def connect(host: Host, deadline: float, clock: Monotonic) -> socket.socket:
 def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -> ssl.SSLSocket:
     """Return the socket with TLS around it. Raises ``OSError`` (``ssl.SSLError`` among them)."""
     assert host.tls is not None
-    secured = context(host.tls).wrap_socket(sock, server_hostname=host.name, do_handshake_on_connect=False)
+    secured = tls_context(host.tls).wrap_socket(sock, server_hostname=host.name, do_handshake_on_connect=False)
     try:
         while True:
             try:
                 secured.do_handshake()
-            except ssl.SSLWantReadError:
-                wait(secured, select.POLLIN, deadline - clock())
-            except ssl.SSLWantWriteError:
-                wait(secured, select.POLLOUT, deadline - clock())
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+                event = select.POLLIN if isinstance(error, ssl.SSLWantReadError) else select.POLLOUT
+                if not _ready(secured, event, deadline - clock()):
+                    raise TimeoutError("timed out") from None
             else:
                 return secured
     except BaseException:
@@ -85,7 +85,7 @@ def secure(sock: socket.socket, host: Host, deadline: float, clock: Monotonic) -
         raise
 
 
-def context(tls: Tls) -> ssl.SSLContext:
+def tls_context(tls: Tls) -> ssl.SSLContext:
     """Return the TLS context for a host. Raises ``OSError`` that names the file which can't be used."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -109,20 +109,14 @@ def context(tls: Tls) -> ssl.SSLContext:
     return found
 
 
-def wait(sock: socket.socket, event: int, seconds: float) -> None:
-    """Return when ``sock`` is ready. Raises ``TimeoutError`` after ``seconds``."""
-    if not ready(sock, event, seconds):
-        raise TimeoutError("timed out")
-
-
-def ready(sock: socket.socket, event: int, seconds: float) -> bool:
+def _ready(sock: socket.socket, event: int, seconds: float) -> bool:
     """Tell whether ``sock`` got ready for reading or writing within ``seconds``."""
     poll = select.poll()
     poll.register(sock, event)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
-def receive(sock: socket.socket) -> bytes | None:
+def _receive(sock: socket.socket) -> bytes | None:
     """Return what has come: some bytes, none at the end, None if there is nothing now. Raises ``OSError``."""
     try:
         return sock.recv(CHUNK)
@@ -130,7 +124,7 @@ def receive(sock: socket.socket) -> bytes | None:
         return None
 
 
-def send(sock: socket.socket, content: memoryview) -> int:
+def _send(sock: socket.socket, content: memoryview) -> int:
     """Send what goes now; return how many bytes that were. Raises ``OSError``."""
     try:
         return sock.send(content[:CHUNK])
@@ -237,7 +231,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         while rest:
             sock = self._alive()
             try:
-                sent = send(sock, rest)
+                sent = _send(sock, rest)
             except OSError as error:
                 # The broker's last words give the reason.
                 with suppress(ConnectionLostError):
@@ -252,19 +246,19 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             else:
                 # The broker may be unable to accept more before we have read something of it.
                 full = self._inbox.size > _BACKLOG
-                ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
+                _ready(sock, select.POLLOUT if full else select.POLLIN | select.POLLOUT, min(1.0, self._stall))
                 if not full:
                     self.pump(0)
 
     def pump(self, seconds: float) -> None:
         """Read what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
         sock = self._alive()
-        if not self._more and not ready(sock, select.POLLIN, seconds):
+        if not self._more and not _ready(sock, select.POLLIN, seconds):
             return
         self._more = True
         for _ in range(_ROUNDS):
             try:
-                chunk = receive(sock)
+                chunk = _receive(sock)
             except OSError as error:
                 raise self._lost(_reason(error)) from error
             if chunk is None:

@@ -11,38 +11,58 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-from configdb_sync.configdb import answers as http_answers
-from configdb_sync.configdb.calls import Call, Caller, Surroundings
-from configdb_sync.configdb.exchange import Answer, Exchange
-from configdb_sync.configdb.faults import TLSError
-from configdb_sync.configdb.link import json_body
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import TokenSource
-from configdb_sync.configdb.urls import is_loopback, shown
 from configdb_sync.errors import (
     AccessError,
     ConfigDBError,
     EnvironmentMismatchError,
+    NailgunAnswerError,
+    NailgunAwayError,
     ProductError,
+    TLSError,
     UnavailableError,
 )
+from configdb_sync.http import json_bodies, urls
+from configdb_sync.http.adapters import REDIRECTS
+from configdb_sync.http.session import ApiCall, ApiSession, RetryPolicy, Timing
+from configdb_sync.http.tokens import TokenSource
+from configdb_sync.http.transport import HttpAnswer, Transport
 from configdb_sync.jsonvalues import Json
-from configdb_sync.nailgun import answers
-from configdb_sync.nailgun.addresses import base_url, led_to
-from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
-from configdb_sync.nailgun.model import Cluster, DeploymentData, NailgunNode, PluginLink, PluginSettings, Version
+from configdb_sync.nailgun import model
+from configdb_sync.nailgun.model import Cluster, DeploymentData, NailgunNode, NailgunVersion, PluginLink, PluginSettings
 
 T = TypeVar("T")
 
+NAILGUN = urls.Peer(
+    "Nailgun",
+    address="https://<master>:8443 or http://<master>:8000",
+    login="give them as OS_* variables",
+    authority="--nailgun-ca FILE",
+)
+
 _LOG = logging.getLogger(__name__)
 _VERSION = "/api/version"
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOGIN = (
     "set a user of Fuel's Keystone: username and password in the plugin's settings, login in the settings file, or"
     " OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME"
 )
 _ASK = "is it running, and is --nailgun right?"
+
+
+def base_url(text: str) -> str:
+    """Return Nailgun's address without ``/api`` or ``/api/v1`` at its end; ``SettingsError`` if it is no address."""
+    return NAILGUN.base_url(text).removesuffix("/v1").removesuffix("/api").rstrip("/")
+
+
+def led_to(base: str, path: str, location: str) -> str | None:
+    """Return the base that a redirect of ``base + path`` leads to, None if it isn't followed.
+
+    The master's web server answers on http 8000 itself, or leads from there to https 8443. Only that one step is
+    followed: to https, on the same host, with the same path. The next request carries a token.
+    """
+    server = urls.https_target(base + path, location)
+    return None if server is None else server + urlsplit(base).path
 
 
 class NailgunClient:
@@ -56,19 +76,19 @@ class NailgunClient:
     def __init__(
         self,
         where: str,
-        connect: Callable[[str], Exchange],
+        connect: Callable[[str], Transport],
         login: Callable[[str], TokenSource | None],
         policy: RetryPolicy | None = None,
-        surroundings: Surroundings | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self._where = base_url(where)
         self._connect = connect
         self._login = login
         self._policy = policy
-        self._surroundings = surroundings
+        self._timing = timing
         self._lock = threading.Lock()
-        self._caller: Caller | None = None
-        self._version: Version | None = None
+        self._session: ApiSession | None = None
+        self._version: NailgunVersion | None = None
         self._replacements: dict[int, DeploymentData] = {}
 
     def __enter__(self) -> NailgunClient:
@@ -80,9 +100,9 @@ class NailgunClient:
     def close(self) -> None:
         """Give back connections."""
         with self._lock:
-            if self._caller is not None:
-                self._caller.close()
-            self._caller = None
+            if self._session is not None:
+                self._session.close()
+            self._session = None
 
     @property
     def base(self) -> str:
@@ -94,7 +114,7 @@ class NailgunClient:
         """Where Nailgun really answers: ``base``, or the https address that it leads to."""
         return self._ready().base
 
-    def version(self) -> Version:
+    def version(self) -> NailgunVersion:
         """Return which Nailgun this is."""
         self._ready()
         assert self._version is not None
@@ -103,7 +123,7 @@ class NailgunClient:
     def cluster(self, env: int) -> Cluster:
         """Return an environment. Raises ``EnvironmentMismatchError`` if Nailgun has none of this number."""
         path = f"/api/clusters/{env}"
-        found = self._get(path, answers.cluster)
+        found = self._get(path, model.cluster)
         if found is None:
             raise EnvironmentMismatchError(
                 f"Nailgun {self._where} has no environment {env}", way_out="see --env, and `fuel env` on the master"
@@ -114,7 +134,7 @@ class NailgunClient:
 
     def nodes(self, env: int) -> tuple[NailgunNode, ...]:
         """Return an environment's nodes, by id. Raises ``EnvironmentMismatchError`` as ``cluster`` does."""
-        found = self._get(f"/api/nodes?cluster_id={env}", lambda value: answers.nodes(value, env))
+        found = self._get(f"/api/nodes?cluster_id={env}", lambda value: model.nodes(value, env))
         if not found:
             # An environment that isn't there has no nodes either.
             self.cluster(env)
@@ -122,7 +142,7 @@ class NailgunClient:
 
     def plugin_settings(self, env: int, plugin: str) -> PluginSettings | None:
         """Return what the user set of a plugin in an environment, None if it isn't offered there (U3)."""
-        return self._of(env, "attributes", lambda value: (answers.plugin_settings(value, plugin),))[0]
+        return self._of(env, "attributes", lambda value: (model.plugin_settings(value, plugin),))[0]
 
     def deployment(self, env: int, nodes: Sequence[str]) -> dict[str, Mapping[str, Json]]:
         """Return the deployment data of the given nodes (identities), as Nailgun would give it to them now (U21).
@@ -131,7 +151,7 @@ class NailgunClient:
         """
         # What is common to all nodes comes once, where Nailgun can tell it apart (from Fuel 9.2 on).
         computed = f"orchestrator/deployment/defaults?split=1&nodes={','.join(nodes)}"
-        found = self._of(env, computed, answers.deployment).replaced_by(self._uploaded(env)).whole()
+        found = self._of(env, computed, model.deployment).replaced_by(self._uploaded(env)).whole()
         return {identity: data for identity, data in found.items() if identity in nodes}
 
     def _uploaded(self, env: int) -> DeploymentData:
@@ -139,13 +159,13 @@ class NailgunClient:
         if env not in self._replacements:
             customized = self.cluster(env).customized
             self._replacements[env] = (
-                self._of(env, "orchestrator/deployment?split=1", answers.deployment) if customized else DeploymentData()
+                self._of(env, "orchestrator/deployment?split=1", model.deployment) if customized else DeploymentData()
             )
         return self._replacements[env]
 
     def links(self, env: int) -> tuple[PluginLink, ...]:
         """Return the links on an environment's dashboard, whoever made them; none where there is no such thing."""
-        return self._get(f"/api/clusters/{env}/plugin_links", answers.links) or ()
+        return self._get(f"/api/clusters/{env}/plugin_links", model.links) or ()
 
     def put_link(self, env: int, link: PluginLink) -> None:
         """Make a link on an environment's dashboard, or (with its number) change it; one of that address that is there
@@ -153,13 +173,13 @@ class NailgunClient:
         path = f"/api/clusters/{env}/plugin_links"
         # Nailgun takes these fields and no others.
         body = {"title": link.title, "url": link.url, "description": link.description, "hidden": False}
-        content = json_body(body)
+        content = json_bodies.encode(body)
         if link.number is None:
             # Nailgun fails over a link to no environment, and a POST needs no login.
             self.cluster(env)
-            self._asked(self._ready(), Call("POST", path, content, accept=frozenset({409})))
+            self._asked(self._ready(), ApiCall("POST", path, content, accept=frozenset({409})))
             return
-        call = Call("PUT", f"{path}/{link.number}", content, repeatable=True, accept=frozenset({404, 409}))
+        call = ApiCall("PUT", f"{path}/{link.number}", content, repeatable=True, accept=frozenset({404, 409}))
         status = self._asked(self._ready(), call).status
         if status == 404:
             self.cluster(env)
@@ -170,7 +190,7 @@ class NailgunClient:
     def drop_link(self, env: int, number: int) -> None:
         """Take a link off an environment's dashboard; one that isn't there is as good."""
         path = f"/api/clusters/{env}/plugin_links/{number}"
-        self._asked(self._ready(), Call("DELETE", path, repeatable=True, accept=frozenset({404})))
+        self._asked(self._ready(), ApiCall("DELETE", path, repeatable=True, accept=frozenset({404})))
 
     def _of(self, env: int, what: str, parse: Callable[[Json], T]) -> T:
         path = f"/api/clusters/{env}/{what}"
@@ -178,96 +198,98 @@ class NailgunClient:
         if found is None:
             self.cluster(env)
             raise NailgunAnswerError(
-                f"GET {self._where}{shown(path)} answered 404", way_out="is this Fuel 9.0 or later?"
+                f"GET {self._where}{urls.shown(path)} answered 404", way_out="is this Fuel 9.0 or later?"
             )
         return found
 
     def _get(self, path: str, parse: Callable[[Json], T]) -> T | None:
         """Return what Nailgun says, None if it says 404, in whatever form."""
-        caller = self._ready()
-        call = Call("GET", path, repeatable=True, accept=frozenset({404}))
-        answer = self._asked(caller, call)
-        return None if answer.status == 404 else self._read(caller, call, answer, parse)
+        session = self._ready()
+        call = ApiCall("GET", path, repeatable=True, accept=frozenset({404}))
+        answer = self._asked(session, call)
+        return None if answer.status == 404 else self._read(session, call, answer, parse)
 
-    def _read(self, caller: Caller, call: Call, answer: Answer, parse: Callable[[Json], T]) -> T:
+    def _read(self, session: ApiSession, call: ApiCall, answer: HttpAnswer, parse: Callable[[Json], T]) -> T:
         try:
-            return parse(http_answers.read(answer))
-        except ValueError as error:
-            raise NailgunAnswerError(
-                f"{caller.named(call)} answered {answer.status}, but {error}",
-                way_out=f"is {self._where} Nailgun?",
-            ) from None
+            return session.parsed(call, answer, parse)
+        except ConfigDBError as error:
+            raise self._translated(error) from None
 
-    def _ready(self) -> Caller:
+    def _ready(self) -> ApiSession:
         with self._lock:
-            if self._caller is None:
-                self._caller = self._opened(self._where)
-            return self._caller
+            if self._session is None:
+                self._session = self._opened(self._where)
+            return self._session
 
-    def _opened(self, base: str) -> Caller:
+    def _session_of(self, transport: Transport, token: TokenSource | None) -> ApiSession:
+        return ApiSession(transport, NAILGUN, token, policy=self._policy, timing=self._timing)
+
+    def _opened(self, base: str) -> ApiSession:
         """Return the way that carries the token. What it leads to, and whether a token is wanted, is asked without."""
-        exchange = self._connect(base)
+        transport = self._connect(base)
         try:
-            call = Call("GET", _VERSION, repeatable=True, accept=_REDIRECTS | {401})
-            caller = Caller(exchange, None, None, self._policy, self._surroundings)
-            answer = self._asked(caller, call)
-            if answer.status not in _REDIRECTS:
-                return self._entered(base, exchange, caller, call, answer)
+            call = ApiCall("GET", _VERSION, repeatable=True, accept=REDIRECTS | {401})
+            session = self._session_of(transport, None)
+            answer = self._asked(session, call)
+            if answer.status not in REDIRECTS:
+                return self._entered(base, transport, session, call, answer)
             location = answer.headers.get("location", "")
             target = led_to(base, _VERSION, location) if base == self._where else None
             if target is None:
                 raise NailgunAnswerError(
-                    f"{caller.named(call)} leads to {shown(location)[:120] or 'nowhere'}, which isn't followed:"
+                    f"{session.named(call)} leads to {urls.shown(location)[:120] or 'nowhere'}, which isn't followed:"
                     " a token would go there",
                     way_out="give Nailgun's own address with --nailgun",
                 )
         except BaseException:
-            exchange.close()
+            transport.close()
             raise
-        exchange.close()
+        transport.close()
         return self._opened(target)
 
-    def _entered(self, base: str, exchange: Exchange, caller: Caller, call: Call, answer: Answer) -> Caller:
+    def _entered(
+        self, base: str, transport: Transport, session: ApiSession, call: ApiCall, answer: HttpAnswer
+    ) -> ApiSession:
         """Return the way after the version was asked for. On a master with authentication even the version is told only
         to those who are logged in: 401 means that a token is wanted."""
         wanted = answer.status == 401
         if wanted and not _of_keystone(answer):
             raise NailgunAnswerError(
-                f"{caller.named(call)} answered 401, but wants no token of Keystone's", way_out=f"is {base} Nailgun?"
+                f"{session.named(call)} answered 401, but wants no token of Keystone's", way_out=f"is {base} Nailgun?"
             )
         if not wanted:
-            self._version = self._read(caller, call, answer, answers.version)
+            self._version = self._read(session, call, answer, model.version)
             if not self._version.auth_required:
-                return caller
+                return session
         tokens = self._login(base)
         if tokens is None:
             raise AccessError(f"Nailgun {base} wants a login, and none is set", way_out=_LOGIN)
-        if base.startswith("http:") and not is_loopback(base):
+        if base.startswith("http:") and not urls.is_loopback(base):
             _LOG.warning("Nailgun %s has no TLS: the token can be read on its way; give https://<master>:8443", base)
-        inside = Caller(exchange, _Login(tokens), None, self._policy, self._surroundings)
+        inside = self._session_of(transport, _Login(tokens))
         if wanted:
             call = dataclasses.replace(call, accept=frozenset())
             answer = self._asked(inside, call)
-            self._version = self._read(inside, call, answer, answers.version)
+            self._version = self._read(inside, call, answer, model.version)
         return inside
 
-    def _asked(self, caller: Caller, call: Call) -> Answer:
+    def _asked(self, session: ApiSession, call: ApiCall) -> HttpAnswer:
         """Return the answer; what the shared way of calling raises gets its meaning here."""
         try:
-            answer = caller.call(dataclasses.replace(call, accept=call.accept | {403}))
+            answer = session.call(dataclasses.replace(call, accept=call.accept | {403}))
         except _LoginError as error:
             raise error.meaning from None
         except ConfigDBError as error:
-            raise self._meant(error) from None
+            raise self._translated(error) from None
         if answer.status != 403:
             return answer
-        said = http_answers.message(answer)
+        said = json_bodies.message(answer)
         raise AccessError(
-            f"Nailgun refused: {caller.named(call)} answered 403{f': {said}' if said else ''}",
+            f"Nailgun refused: {session.named(call)} answered 403{f': {said}' if said else ''}",
             way_out="give the user the role admin in its project: with Fuel 10 and later others may only read",
         )
 
-    def _meant(self, error: ConfigDBError) -> ProductError:
+    def _translated(self, error: ConfigDBError) -> ProductError:
         if isinstance(error, AccessError):
             return AccessError(
                 f"Nailgun refused: {error.what}",
@@ -307,7 +329,7 @@ class _Login:
             raise _LoginError(error) from None
 
 
-def _of_keystone(answer: Answer) -> bool:
+def _of_keystone(answer: HttpAnswer) -> bool:
     """Tell whether a 401 asks for a token of Keystone's, or doesn't say what it asks for."""
     scheme = answer.headers.get("www-authenticate", "Keystone").split()[:1]
     return [word.lower() for word in scheme] == ["keystone"]

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from configdb_sync.configdb.calls import Surroundings
-from configdb_sync.configdb.exchange import Exchange
-from configdb_sync.configdb.http import HttpExchange
-from configdb_sync.configdb.model import Limits
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import TokenSource
 from configdb_sync.errors import SettingsError
-from configdb_sync.nailgun.client import NailgunClient
+from configdb_sync.http.session import RetryPolicy, Timing
+from configdb_sync.http.tokens import TokenSource
+from configdb_sync.http.transport import HttpTransport, TransferLimits, Transport
+from configdb_sync.nailgun.client import NAILGUN, NailgunClient
 
 MASTER_CERTIFICATE = Path("/var/lib/fuel/keys/master/nginx/nginx.crt")
 """The self-signed certificate of the master's web server, where the master itself keeps it."""
 
-LIMITS = Limits(connect=5.0, read=120.0, total=240.0)
+LIMITS = TransferLimits(connect=5.0, read=120.0, total=240.0)
 """Nailgun computes deployment data when it is asked: a minute passes before the first byte."""
 
 
@@ -49,9 +46,9 @@ def connect(
     environ: Mapping[str, str],
     ca_file: Path | None = None,
     own_certificate: Path = MASTER_CERTIFICATE,
-    limits: Limits = LIMITS,
+    limits: TransferLimits = LIMITS,
     policy: RetryPolicy | None = None,
-    surroundings: Surroundings | None = None,
+    timing: Timing | None = None,
 ) -> NailgunClient:
     """Return a client of the Nailgun at ``where``; nothing is sent before the first call.
 
@@ -64,9 +61,9 @@ def connect(
         raise SettingsError(f"the authority file {ca_file} isn't there", way_out="see --nailgun-ca")
     trust = trust_in(ca_file, own_certificate)
 
-    def way(base: str) -> Exchange:
+    def way(base: str) -> Transport:
         secure = trust.file if base.startswith("https:") else None
-        return HttpExchange(base, limits=limits, ca_file=secure, any_name=trust.any_name, trust="--nailgun-ca FILE")
+        return HttpTransport(base, limits=limits, ca_file=secure, any_name=trust.any_name, authority=NAILGUN.authority)
 
     def login(base: str) -> TokenSource | None:
         given = environ
@@ -75,9 +72,9 @@ def connect(
                 return None
             given = {**environ, "OS_AUTH_URL": f"{base}/keystone"}
         # Late: keystoneauth takes longer to load than a small run takes.
-        from configdb_sync.configdb import catalog
+        from configdb_sync.keystone.login import read_login
 
         own = trust.of_keystone(given, base)
-        return catalog.tokens_of(given, default_ca=own.file, any_name=own.any_name, limits=limits)
+        return read_login(given, default_ca=own.file, any_name=own.any_name, limits=limits)
 
-    return NailgunClient(where, way, login, policy, surroundings)
+    return NailgunClient(where, way, login, policy, timing)

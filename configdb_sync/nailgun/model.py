@@ -1,10 +1,15 @@
-"""What Nailgun says, as values."""
+"""What Nailgun says, as values, and how they are read from its JSON. Pure.
+
+Readers take hostile input: what isn't as it must be is a ``ValueError`` with a text that shows no content.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from configdb_sync.http.json_bodies import a_list, an_object, kind_of
 from configdb_sync.jsonvalues import Json
 
 MASTER = "master"
@@ -15,7 +20,7 @@ COMMON = "common"
 
 
 @dataclass(frozen=True)
-class Version:
+class NailgunVersion:
     """Which Nailgun this is (``9.0``), and whether it wants a token."""
 
     release: str
@@ -97,3 +102,136 @@ class PluginLink:
     url: str
     description: str = ""
     number: int | None = None
+
+
+_LONGEST = 255
+_ID_LIMIT = 10**18
+_UID = re.compile(r"[1-9][0-9]{0,17}")
+
+
+def version(value: Json) -> NailgunVersion:
+    """Return the version; a Nailgun that doesn't say whether it wants a token is one that does."""
+    found = an_object(value, "the version")
+    required = found.get("auth_required", True)
+    if not isinstance(required, bool):
+        raise ValueError(f"auth_required is {kind_of(required)}, not a truth value")
+    return NailgunVersion(_text(found, "release"), required)
+
+
+def cluster(value: Json) -> Cluster:
+    """Return an environment."""
+    found = an_object(value, "an environment")
+    return Cluster(
+        _id(found, "id"),
+        _text(found, "name"),
+        _text(found, "status"),
+        _text(found, "fuel_version") if found.get("fuel_version") is not None else "",
+        found.get("is_customized") is True,
+    )
+
+
+def nodes(value: Json, env: int) -> tuple[NailgunNode, ...]:
+    """Return the nodes of environment ``env``, by id; one that says it is of another environment is no answer."""
+    found: dict[int, NailgunNode] = {}
+    for item in a_list(value, "the nodes"):
+        owner = an_object(item, "a node").get("cluster")
+        if owner != env or isinstance(owner, bool):
+            raise ValueError(f"a node is not of environment {env}")
+        node = _node(item)
+        if node.id in found:
+            raise ValueError(f"node {node.id} stands twice in it")
+        found[node.id] = node
+    return tuple(found[number] for number in sorted(found))
+
+
+def _node(value: dict[str, Json]) -> NailgunNode:
+    roles = a_list(value.get("roles", []), "a node's roles")
+    if not all(isinstance(role, str) for role in roles):
+        raise ValueError("a node's roles hold something else than names")
+    return NailgunNode(
+        id=_id(value, "id"),
+        fqdn=_text(value, "fqdn") if value.get("fqdn") else None,
+        status=_text(value, "status"),
+        online=_flag(value, "online"),
+        pending_deletion=_flag(value, "pending_deletion"),
+        pending_addition=_flag(value, "pending_addition"),
+        roles=tuple(roles),
+    )
+
+
+def plugin_settings(value: Json, plugin: str) -> PluginSettings | None:
+    """Return a plugin's settings of an environment's attributes, of the version chosen; None if it has none."""
+    editable = an_object(an_object(value, "the attributes").get("editable"), "editable")
+    if plugin not in editable:
+        return None
+    general = an_object(an_object(editable[plugin], "the plugin's section").get("metadata"), "its metadata")
+    versions = [an_object(one, "a version") for one in a_list(general.get("versions", []), "its versions")]
+    chosen = [
+        one
+        for one in versions
+        if an_object(one.get("metadata"), "a version's metadata").get("plugin_id") == general.get("chosen_id")
+    ]
+    section = chosen[0] if chosen else versions[0] if len(versions) == 1 else {}
+    values = {
+        name: attribute["value"]
+        for name, attribute in section.items()
+        if name != "metadata" and isinstance(attribute, dict) and "value" in attribute
+    }
+    return PluginSettings(general.get("enabled") is True, values, section.get("metadata", {}))
+
+
+def links(value: Json) -> tuple[PluginLink, ...]:
+    """Return the links of an environment; texts are as whoever made them wrote them."""
+    found = []
+    for item in a_list(value, "the links"):
+        link = an_object(item, "a link")
+        texts = {name: link.get(name) for name in ("title", "url", "description")}
+        title, url, description = (text if isinstance(text, str) else "" for text in texts.values())
+        found.append(PluginLink(title, url, description, _id(link, "id")))
+    return tuple(found)
+
+
+def deployment(value: Json) -> DeploymentData:
+    """Return the deployment data, the master's left out.
+
+    A node stands once in it: this Nailgun merges its roles. Whether ``uid`` is the node's is for others to check.
+    """
+    common: dict[str, Json] = {}
+    found: dict[str, Mapping[str, Json]] = {}
+    for item in a_list(value, "the deployment data"):
+        uid = an_object(item, "a node's deployment data").get("uid")
+        identity = str(uid) if isinstance(uid, int) and not isinstance(uid, bool) else uid
+        if identity == MASTER:
+            continue
+        if identity == COMMON:
+            if common:
+                raise ValueError("what is common to all nodes stands twice in it")
+            common = {key: each for key, each in item.items() if key != "uid"}
+            continue
+        if not isinstance(identity, str) or not _UID.fullmatch(identity):
+            raise ValueError("a node's deployment data has no uid that is a node's id")
+        if identity in found:
+            raise ValueError(f"node {identity} stands twice in it")
+        found[identity] = item
+    return DeploymentData(common, found)
+
+
+def _flag(value: dict[str, Json], name: str) -> bool:
+    found = value.get(name)
+    if not isinstance(found, bool):
+        raise ValueError(f"{name} is {kind_of(found)}, not a truth value")
+    return found
+
+
+def _id(value: dict[str, Json], name: str) -> int:
+    found = value.get(name)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < _ID_LIMIT:
+        raise ValueError(f"{name} is {kind_of(found)}, not an id")
+    return found
+
+
+def _text(value: dict[str, Json], name: str) -> str:
+    found = value.get(name)
+    if not isinstance(found, str) or not found or len(found) > _LONGEST or not found.isprintable():
+        raise ValueError(f"{name} is {kind_of(found)}, not a name of 1 to {_LONGEST} printable characters")
+    return found

@@ -152,7 +152,7 @@ class DirectoryNodes:
     @contextlib.contextmanager
     def _tree(self, identity: str) -> Iterator[NodeTree]:
         if not identity or not is_plain(identity) or "/" in identity:
-            raise NodeError("is no name that a node can have", node=shown(identity))
+            raise NodeError("can't be the name of a node", node=shown(identity))
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

@@ -1,6 +1,6 @@
-"""Takes the Hiera backend off nodes, by the same Ruby code as the plugin's task ``configdb_hiera_off`` (U15).
+"""Removes the Hiera backend from nodes, with the same Ruby code as the plugin's task ``configdb_hiera_off`` (U15).
 
-The code is sent along, so that it doesn't matter which version of the plugin the node has, or whether it still has one.
+The code is sent along, so that it works whichever version of the plugin the node has, and without any.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.mcollective.outcomes import Rpc
 from configdb_sync.nodes.node_files import is_plain, shown
 from configdb_sync.nodes.remote.agents import Agents
+from configdb_sync.nodes.remote.command_output import CommandOutput, fault
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.output import CommandOutput, fault
 
 LIBRARY = Path("deployment_scripts/puppet/configdb/lib/configdb_hiera")
 """Where the Ruby code is, below the folder that holds this package."""
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class RemovalOrder:
-    """What is to be done: ``named`` says that somebody named these nodes, ``look`` that nothing may be changed."""
+    """What to do: ``named`` says that the user named these nodes, ``look`` that nothing may be changed."""
 
     environment: int
     named: bool
@@ -54,11 +54,11 @@ class RemovalOrder:
 
 @dataclass(frozen=True)
 class Removal:
-    """What came of one node.
+    """The result for one node.
 
-    ``found``: paths of what was there of the backend; it is gone now, unless the order was to look. ``own``: the
-    settings file, if the operator wrote it; it stays. ``other``: the environment that the node is of, if it is another
-    one; nothing was done then.
+    ``found``: paths of the backend's parts; they are removed now, unless the order was to look. ``own``: the
+    settings file, if the operator wrote it; it stays. ``other``: the node's environment if it is another one; nothing
+    was done then.
     """
 
     identity: str
@@ -82,7 +82,7 @@ def program(folder: Path) -> bytes:
 def remove_over_bus(
     rpc: Rpc, code: bytes, identities: Sequence[str], order: RemovalOrder, *, timeout: float
 ) -> Iterator[Removal | NodeError]:
-    """Take the backend off nodes; yield one item for each, as they come. Raises ``BusError``."""
+    """Remove the backend from nodes; yield one item for each, as they come. Raises ``BusError``."""
     command = Commands(max(1, round(timeout))).ruby(code, "/", *order.words)
     for identity, output in Agents(rpc, timeout).run_all(command, identities):
         yield output if isinstance(output, NodeError) else _result(identity, output, order)
@@ -91,7 +91,7 @@ def remove_over_bus(
 def remove_in_trees(
     root: Path, code: bytes, identities: Sequence[str], order: RemovalOrder
 ) -> Iterator[Removal | NodeError]:
-    """Take the backend out of trees ``<root>/node-<id>``; yield one item for each. Raises ``SettingsError`` if this
+    """Remove the backend from trees ``<root>/node-<id>``; yield one item for each. Raises ``SettingsError`` if this
     machine has no Ruby."""
     ruby = shutil.which("ruby")
     if ruby is None:
@@ -113,46 +113,37 @@ def remove_in_trees(
 
 
 def _result(identity: str, output: CommandOutput, order: RemovalOrder) -> Removal | NodeError:
+    """Return what a node's answer says."""
     try:
-        failed = fault(output)
-        if failed is not None:
-            raise NodeError(failed)
-        return _judged(identity, output.stdout, order)
-    except NodeError as error:
-        error.node = identity
-        return error
-
-
-def _judged(identity: str, stdout: bytes, order: RemovalOrder) -> Removal:
-    """Return what a node's answer says. Raises ``NodeError`` without the node."""
-    environment, found, own, error = _answer(stdout)
+        environment, found, own, error = _answer(output.stdout)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        environment, found, own, error = None, (), None, "its answer can't be understood"
+    error = fault(output) or error
     if error is not None:
-        raise NodeError(error)
+        return NodeError(error, node=identity)
     if environment == order.environment or (environment is None and (order.named or not found)):
         return Removal(identity, found, own)
     if environment is None:
-        raise NodeError(
+        return NodeError(
             f"has the backend ({', '.join(found)}) and doesn't say of which environment it is",
             way_out=f"name it: --node {identity}",
+            node=identity,
         )
     if order.named:
-        raise NodeError(f"is of environment {environment}", way_out="nothing of it was touched")
+        return NodeError(f"belongs to environment {environment}", way_out="nothing was changed on it", node=identity)
     return Removal(identity, other=environment)
 
 
 def _answer(stdout: bytes) -> tuple[int | None, tuple[str, ...], str | None, str | None]:
-    try:
-        answer: Any = json.loads(stdout.removeprefix(_MAGIC)) if stdout.startswith(_MAGIC) else None
-        environment, found = _checked(answer["environment"], int), _checked(answer["found"], list)
-        own, error = _checked(answer["own"], str), _checked(answer["error"], str)
-        paths = tuple(shown(_checked(path, str) or "") for path in found or ())
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise NodeError("its answer can't be understood") from None
+    """Return environment, paths found, the operator's own file and the error of an answer. Raises for any other."""
+    answer: Any = json.loads(stdout.removeprefix(_MAGIC)) if stdout.startswith(_MAGIC) else None
+    environment, found = _checked(answer["environment"], int), _checked(answer["found"], list)
+    own, error = _checked(answer["own"], str), _checked(answer["error"], str)
+    paths = tuple(shown(_checked(path, str) or "") for path in found or ())
     return environment, paths, None if own is None else shown(own), None if error is None else shown(error)
 
 
 def _checked(value: Any, kind: type[_T]) -> _T | None:
-    """Return a value of a kind, or None. Raises ``TypeError``."""
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise TypeError
     return value

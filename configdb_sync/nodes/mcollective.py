@@ -19,8 +19,8 @@ from configdb_sync.nodes.node_files import (
     located,
 )
 from configdb_sync.nodes.remote.agents import Agents
+from configdb_sync.nodes.remote.command_output import CommandOutput
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.output import CommandOutput
 from configdb_sync.nodes.remote.reading import NodeReading
 from configdb_sync.nodes.remote.writing import FileWriter
 from configdb_sync.nodes.writable import writable_files
@@ -86,7 +86,7 @@ class MCollectiveNodes:
         if not nodes:
             raise BusError(
                 f"no node answers on the bus within {self._patience:g} s",
-                way_out="see that nodes are on, and that mcollective runs on them with the master's psk",
+                way_out="check that nodes are on, and that mcollective runs on them with the master's psk",
                 phase="discovery",
             )
         return sorted(nodes, key=natural_key)

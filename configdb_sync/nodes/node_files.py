@@ -148,7 +148,7 @@ def check_path(path: str) -> None:
     """Raise ``NodeFileError`` (without node and file) unless ``path`` can be a settings file below the hiera folder."""
     steps = path.split("/")
     if not is_plain(path) or not path.endswith(SUFFIX) or any(step in {"", ".", ".."} for step in steps):
-        raise NodeFileError(f"is no path of a settings file below {HIERA}")
+        raise NodeFileError(f"can't be a settings file below {HIERA}")
 
 
 def check_removable(file: NodeFile) -> None:
@@ -182,10 +182,10 @@ WAYS_OUT = {
     errno.EROFS: "its file system is read-only: copy the trees to a place that can be written",
     errno.EACCES: "run as root or as the owner of the tree",
     errno.EPERM: "run as root or as the owner of the tree, and look for an immutable flag (lsattr)",
-    errno.ENOSPC: "make room on its file system",
-    errno.EDQUOT: "raise the quota or make room",
+    errno.ENOSPC: "free space on its file system",
+    errno.EDQUOT: "raise the quota or free space",
     errno.ELOOP: "its links lead in a circle, or a folder was replaced by a link just now",
-    errno.ENOTDIR: "something on its way is no folder",
+    errno.ENOTDIR: "a part of its path is no folder",
 }
 """What to do about an error of the system, by its number."""
 
@@ -217,18 +217,18 @@ def located(identity: str, path: str, doing: str) -> Iterator[None]:
 
 def changed() -> FileChangedError:
     """Return the error for a file that someone else changed, moved or removed since it was read."""
-    return FileChangedError("was changed behind our back since it was read; it was left alone", way_out="run again")
+    return FileChangedError("was changed after it was read; it was left alone", way_out="run again")
 
 
 def appeared() -> FileChangedError:
     """Return the error for a file that exists though it was to be created."""
-    return FileChangedError("is there by now, though it wasn't when the node was read", way_out="run again")
+    return FileChangedError("was created by someone else after the node was read", way_out="run again")
 
 
 def hard_linked(names: int) -> NodeFileError:
     """Return the error for a file with several names."""
     return NodeFileError(
-        f"has {names} names (hard links), which a write would part",
+        f"has {names} names (hard links), which a write would separate",
         way_out="make it a file of its own: copy it, and move the copy over it",
     )
 
@@ -240,12 +240,12 @@ def dangling(target: str) -> NodeFileError:
 
 def too_large(limit: int) -> NodeFileError:
     """Return the error for a file that is larger than the limit for one."""
-    return NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; look what it is")
+    return NodeFileError(f"is larger than {limit} bytes", way_out="no settings file is; check what it is")
 
 
-def node_too_large() -> NodeFileError:
-    """Return the error for the file that reaches the limit for one node."""
-    return NodeFileError("is one too many: the node's files are larger than may be read of one node")
+def node_too_large(limit: int) -> NodeFileError:
+    """Return the error for the file with which a node's files exceed the limit for one node."""
+    return NodeFileError(f"was not read: the node's files are larger than {limit} bytes together")
 
 
 def unsteady() -> NodeFileError:

@@ -9,8 +9,8 @@ from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, Rpc
 from configdb_sync.nodes.node_files import HIERA, ReadLimits
 from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOADFILE, Agents, command_output, failure
+from configdb_sync.nodes.remote.command_output import CommandOutput, OutputError, fault, listed, unpacked
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.output import CommandOutput, OutputError, fault, listed, unpacked
 
 # The agent finds that it exists and may not be overwritten: that it says so shows that it works.
 _NEVER_WRITTEN = "/"

@@ -127,7 +127,7 @@ class _TreeReading:
         names = sorted(os.listdir(folder))
         self._entries += len(names)
         if self._entries > self._limits.entries:
-            raise NodeFileError(f"holds more than {self._limits.entries} entries", way_out="look what fills it")
+            raise NodeFileError(f"holds more than {self._limits.entries} entries", way_out="check what fills it")
         found = os.fstat(folder)
         inode = (found.st_dev, found.st_ino)
         if inode in above:
@@ -162,7 +162,7 @@ class _TreeReading:
             finally:
                 os.close(descriptor)
             if len(content) > self._room:
-                raise node_files.node_too_large()
+                raise node_files.node_too_large(self._limits.node)
             self._room -= len(content)
             return node_files.as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
 

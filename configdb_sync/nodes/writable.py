@@ -47,7 +47,7 @@ class Writable:
     def refusal(self, target: str) -> NodeFileError:
         """Return the error for a file that may not be written."""
         return NodeFileError(
-            f"leads to {shown(target)}, where nothing may be written",
+            f"leads to {shown(target)}, which may not be written",
             way_out=f"the setting writable allows {', '.join(self.setting)}",
         )
 
@@ -60,7 +60,7 @@ def writable_files(setting: Sequence[str] = DEFAULT_WRITABLE, env: int | None = 
     try:
         setting = checked_places(list(setting))
     except ValueError as error:
-        raise SettingsError("writable isn't as it must be", way_out=str(error)) from None
+        raise SettingsError("writable is not valid", way_out=str(error)) from None
     known = [place.replace(ENV, str(env)) for place in setting if env is not None or ENV not in place]
     halves = [place.partition(ROLE) for place in known]
     return Writable(

@@ -1,7 +1,7 @@
 """The link to the status page on an environment's dashboard in the Fuel UI.
 
 Nailgun keeps such links by environment (``/api/clusters/<env>/plugin_links``: title, url, description, hidden) and
-shows them on its dashboard. Ours is known by its title: it is there once, with the address of now, or not at all.
+shows them on its dashboard. Ours is recognised by its title: it exists once, with the current address, or not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def page_of(base: str, env: int) -> str:
 
 
 def settle_link(client: NailgunClient, env: int, base: str | None) -> bool:
-    """Have the dashboard lead to the status page at ``base``, or (None) nowhere; return whether anything was changed.
+    """Make the dashboard's link lead to the status page at ``base``, or remove it for None; return whether it changed.
 
     Raises ``NailgunError``, ``AccessError``, ``EnvironmentMismatchError``.
     """

@@ -23,12 +23,7 @@ WRITABLE = {
 """Where the units themselves let their services write."""
 
 
-def unit_name(service: str) -> str:
-    """Return the unit of one of ``SERVICES``."""
-    return f"configdb-sync-{service}.service"
-
-
-UNITS = {service: unit_name(service) for service in SERVICES}
+UNITS = {service: f"configdb-sync-{service}.service" for service in SERVICES}
 
 
 def drop_in(service: str, written: Iterable[Path]) -> str | None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from configdb_sync.configdb.change import OVERRIDES, VALUES
-from configdb_sync.configdb.change import Place as Document
+from configdb_sync.configdb.model import OVERRIDES, VALUES
+from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.status_page import queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner

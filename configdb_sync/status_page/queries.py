@@ -6,7 +6,6 @@ A *scope* is a tenant's ID: the answer is limited to what that tenant owns. An o
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -18,16 +17,16 @@ from sqlalchemy import Connection
 
 from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.change import Place as Document
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import DocumentAddress as Document
+from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
 from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, Alive, PastRun, PastRuns, Problem, RunNode
+from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, PastRun, PastRuns, Problem, RunNode
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
 from configdb_sync.store.states import Matrix, NodeRow, read_matrix, stamp_of
 from configdb_sync.store.versions import VersionStore
@@ -35,7 +34,6 @@ from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.standing_overrides import addresses_of
 from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
 from configdb_sync.tenants.status import Counts, Status
 
@@ -92,7 +90,7 @@ class History:
         cls, database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock
     ) -> History:
         """Return the history that a database holds; its tables must be up to date."""
-        past = PastRuns(database, clock, Alive(socket.gethostname(), there))
+        past = PastRuns(database, clock)
         return cls(database, past, versions, masker, levels)
 
     def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:
@@ -153,7 +151,7 @@ class VersionChanges:
     """One version of a document and what it changed; ``changes`` is None if the previous version is no longer stored.
     ``more``: number of changes left out."""
 
-    version: Version
+    version: DocumentVersion
     changes: tuple[LeafChange, ...] | None
     more: int = 0
 

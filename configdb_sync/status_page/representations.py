@@ -14,7 +14,7 @@ from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
 from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
 from configdb_sync.store.runs import PastRun, RunNode
-from configdb_sync.store.states import NodeRow, State
+from configdb_sync.store.states import NodeRow, SyncState
 from configdb_sync.sync.effective_leaves import Leaf, leaf_json
 from configdb_sync.tenants import views
 from configdb_sync.tenants.listing import Page
@@ -162,7 +162,7 @@ def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, 
     """Return nodes as the matrix shows them."""
 
     @cache  # most rows are alike
-    def statuses(states: tuple[State | None, ...]) -> list[str | None]:
+    def statuses(states: tuple[SyncState | None, ...]) -> list[str | None]:
         return [None if state is None else state.value for state in states]
 
     def level(row: NodeRow) -> dict[str, str] | None:

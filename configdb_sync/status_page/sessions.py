@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from configdb_sync.clock import new_request_id
-from configdb_sync.configdb.clouds import Cloud
-from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import AccessError, ProductError, SettingsError
+from configdb_sync.http.transport import TransferLimits
+from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.tenants import names
 from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import Place
@@ -248,13 +248,13 @@ class KeystoneSessions:
 def log_in(environ: Mapping[str, str]) -> str:
     """Return a token by ``OS_*`` variables (``LogIn``)."""
     # Late: keystoneauth loads slowly, and only signing in needs it.
-    from configdb_sync.configdb.catalog import tokens_of
+    from configdb_sync.keystone.login import read_login
 
-    return tokens_of(environ, default_ca=None, limits=Limits(read=10.0, total=20.0)).token()
+    return read_login(environ, limits=TransferLimits(read=10.0, total=20.0)).token()
 
 
 def revoke(environ: Mapping[str, str], token: str) -> None:
     """Have the Keystone of ``OS_*`` variables revoke a token (``Revoke``)."""
-    from configdb_sync.configdb.catalog import login
+    from configdb_sync.keystone.login import read_login
 
-    login(environ, limits=Limits(read=5.0, total=10.0)).revoke(token)
+    read_login(environ, limits=TransferLimits(read=5.0, total=10.0)).revoke(token)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import ConfigDBError
+from configdb_sync.errors import ConfigDBError, UnsupportedError
 from configdb_sync.status_page import html
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.queries import SourceOwner

@@ -1,7 +1,7 @@
-"""Has what a database holds encrypted, encrypted with another key, or in clear again, while it is in use (U30).
+"""Encrypts what a database holds, encrypts it with another key, or decrypts it, while it is in use (U30).
 
-First the database is told what is written from now on; then the rows follow, batch by batch. Each row says itself what
-it is, so whatever is killed when, the next call goes on with the rows that are left.
+First the database's marker says how everything is written from now on; then the rows are converted, batch by batch.
+Each row tells itself how it is stored, so a call that was killed at any point is continued by the next one.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from configdb_sync import failpoints
 from configdb_sync.store import encryption
 from configdb_sync.store.database import Database
 from configdb_sync.store.encryption import Marker, SealedTable, is_keyed, key_id_of, prefix_of, start_of
-from configdb_sync.store.keyring import Key, KeysError
+from configdb_sync.store.keyring import EncryptionKeyError, Key
 from configdb_sync.store.opening import TableSet, alone
 
 _BATCH = 100
 
 
 def convert(database: Database, tables: TableSet, *, clear: bool = False) -> int:
-    """Have everything encrypted with the first key, or with ``clear`` in clear; return how many rows were changed.
+    """Encrypt everything with the first key, or with ``clear`` decrypt it; return how many rows were changed.
 
-    Raises ``KeysError`` if there are no keys, or not those that a row was encrypted with.
+    Raises ``EncryptionKeyError`` if there are no keys, or not those that a row was encrypted with.
     """
     keyring = database.sealing.keyring
     if keyring is None:
-        raise KeysError("no key file is set", way_out="name one by the setting key_file; `keys make` makes it")
+        raise EncryptionKeyError("no key file is set", way_out="name one by the setting key_file; `keys make` makes it")
     key = keyring.primary
     marker = Marker(sealed=not clear, key=key.id)
 
-    def say(connection: Connection) -> None:
+    def set_marker(connection: Connection) -> None:
         alone(connection)
         if encryption.marker_of(connection, tables.table) != marker:
             encryption.mark(connection, tables.table, marker, tables.sealed)
 
-    database.write(say)
+    database.write(set_marker)
     assert database.settle is not None
     database.settle()
     failpoints.here("database-marked")
     rows = 0
-    # Who began to write before may have written the other way after a table's rows were looked through.
+    # A transaction that began before may have written the other way after its table was converted.
     while changed := sum(_convert(database, table, None if clear else key) for table in tables.sealed):
         rows += changed
     _clean(database)
@@ -55,7 +55,7 @@ def convert(database: Database, tables: TableSet, *, clear: bool = False) -> int
 
 
 def usage(database: Database, tables: TableSet) -> Mapping[str | None, int]:
-    """Return how many stored values were encrypted with each key, by its id; None stands for values in clear."""
+    """Return how many stored values were encrypted with each key, by its id; None stands for plain values."""
 
     def work(connection: Connection) -> Counter[str | None]:
         found: Counter[str | None] = Counter()
@@ -75,7 +75,7 @@ def usage(database: Database, tables: TableSet) -> Mapping[str | None, int]:
 
 
 def check_unused(connection: Connection, tables: TableSet, key: Key) -> bool:
-    """Tell whether nothing is encrypted with a key; until the transaction ends nothing will be."""
+    """Tell whether nothing is encrypted with a key; nothing will be until the transaction ends."""
     if connection.dialect.name == "postgresql":
         names = ", ".join(table.name for table in tables.sealed)
         connection.exec_driver_sql(f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
@@ -120,12 +120,12 @@ def _batch(
             _move(connection, table, row[0], values)
         else:
             here = (column == value for column, value in zip(keys, row, strict=False))
-            connection.execute(sa.update(table.table).where(*here).values(values))  # type: ignore[arg-type]
+            connection.execute(sa.update(table.table).where(*here).values(values))
     return [tuple(row[: len(keys)]) for row in rows]
 
 
 def _left(table: SealedTable, key: Key | None) -> list[sa.ColumnElement[bool]]:
-    """Return what tells the rows that aren't yet as they shall be."""
+    """Return the conditions for the rows that are still to be converted."""
     if key is not None:
         others = [start_of(column) != prefix_of(column, key) for column in table.sealed]
         return [*others, *table.addressed(keyed=False)]
@@ -138,27 +138,27 @@ def _left(table: SealedTable, key: Key | None) -> list[sa.ColumnElement[bool]]:
 
 
 def _move(connection: Connection, table: SealedTable, old: str, values: Mapping[str, Any]) -> None:
-    """Give a content its other address: the one in clear is a digest of what it holds."""
+    """Give a content its other address: the plain one is a digest of what it holds."""
     plain = hashlib.sha256(zlib.decompress(values["body"])).hexdigest()
     new = encryption.sealing_of(connection.dialect).address(plain)
     name = table.key[0]
     column = table.table.c[name]
     if connection.execute(sa.select(column).where(column == new)).first() is None:
-        connection.execute(sa.insert(table.table).values({name: new, **values}))  # type: ignore[arg-type]
+        connection.execute(sa.insert(table.table).values({name: new, **values}))
     assert table.readdress is not None
     table.readdress(connection, old, new)
-    connection.execute(sa.delete(table.table).where(column == old))  # type: ignore[arg-type]
+    connection.execute(sa.delete(table.table).where(column == old))
 
 
 def _clean(database: Database) -> None:
-    """Have SQLite's file and its log forget what was in them. PostgreSQL's own tools do so there."""
+    """Remove old contents from SQLite's file and its log. PostgreSQL has tools of its own for it."""
     if database.postgresql:
         return
     with database.reading() as connection:
         connection.exec_driver_sql("VACUUM")
         busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
     if busy:
-        raise KeysError(
-            f"{database.what} is converted, but others read it all the time: its log still holds what was before",
+        raise EncryptionKeyError(
+            f"{database.what} is converted, but its log still holds the old contents: others read it all the time",
             way_out="run `configdb-sync keys convert` again",
         )

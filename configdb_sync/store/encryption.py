@@ -1,8 +1,8 @@
-"""Columns whose content is sealed, and whether a database's are (U30).
+"""Columns whose contents can be encrypted (*sealed*), and whether those of a database are (U30).
 
-Whether what is written is sealed is the database's own word: a row for each set of tables (``MARKERS``), and triggers
-that refuse what isn't so, by whatever process: one that was started before learns by the refusal. Each stored value
-tells whether it is sealed and with which key, so that both kinds are read at any time.
+The database itself says whether new contents are sealed: by a row for each set of tables (``MARKERS``), and by triggers
+that refuse everything else. A process that was started before a change learns of it by the refusal. Each stored value
+tells whether it is sealed and with which key, so both kinds can be read at any time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sqlalchemy.types import TypeDecorator
 from configdb_sync.store.keyring import ID_DIGITS, MAGIC, Key, Keyring, is_sealed, missing, sealed_with
 
 REFUSED = "configdb-sync: this database says otherwise of what is encrypted"
-"""What the triggers say."""
+"""The message of the triggers."""
 
 _TEXT = "sealed:"
 _ATTRIBUTE = "configdb_sync_sealing"
 
 
 class Sealing:
-    """What one database's sealed columns are read and written with. ``on``: what is written is sealed.
+    """How one database's sealed columns are read and written. ``on``: what is written is sealed.
 
-    ``what`` is what errors call what holds them.
+    ``what`` names the database in errors.
     """
 
     def __init__(self, what: str, keyring: Keyring | None = None) -> None:
@@ -38,18 +38,18 @@ class Sealing:
         self.on = False
 
     def of(self, dialect: Dialect) -> None:
-        """Be the one of an engine, by its dialect."""
+        """Belong to an engine, by its dialect."""
         vars(dialect)[_ATTRIBUTE] = self
 
     def seal(self, content: bytes) -> bytes:
-        """Return what is to be stored of a content."""
+        """Return a content as it is to be stored."""
         if not self.on:
             return content
         assert self.keyring is not None
         return self.keyring.seal(content)
 
     def open(self, stored: bytes) -> bytes:
-        """Return a content. Raises ``KeysError``."""
+        """Return a content. Raises ``EncryptionKeyError``."""
         if not is_sealed(stored):
             return stored
         if self.keyring is None:
@@ -57,8 +57,8 @@ class Sealing:
         return self.keyring.open(stored, self.what)
 
     def address(self, plain: str) -> str:
-        """Return the address under which a content is to be stored: an HMAC of the sha256 of its text where contents
-        are sealed. An address that is one already stays."""
+        """Return the address under which a content is to be stored: where contents are sealed, an HMAC of the sha256
+        of its text. An address that is an HMAC already stays."""
         if not self.on or is_keyed(plain):
             return plain
         assert self.keyring is not None
@@ -69,7 +69,7 @@ _NONE = Sealing("a database")
 
 
 def sealing_of(dialect: Dialect) -> Sealing:
-    """Return what an engine's sealed columns are read and written with."""
+    """Return how an engine's sealed columns are read and written."""
     found: Sealing = vars(dialect).get(_ATTRIBUTE, _NONE)
     return found
 
@@ -102,11 +102,11 @@ class Sealed(TypeDecorator[bytes]):
     comparator_factory = _Uncompared
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
-        """Seal."""
+        """Seal a value."""
         return None if value is None else sealing_of(dialect).seal(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> bytes | None:
-        """Open."""
+        """Open a stored value."""
         return None if value is None else sealing_of(dialect).open(value)
 
 
@@ -118,28 +118,28 @@ class SealedText(TypeDecorator[str]):
     comparator_factory = _Uncompared
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Seal."""
+        """Seal a text."""
         sealing = sealing_of(dialect)
         if value is None or not sealing.on:
             return value
         return _TEXT + sealing.seal(value.encode("ascii"))[len(MAGIC) :].hex()
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:
-        """Open."""
+        """Open a stored text."""
         if value is None or not value.startswith(_TEXT):
             return value
         return sealing_of(dialect).open(MAGIC + bytes.fromhex(value[len(_TEXT) :])).decode("ascii")
 
 
 def prefix_of(column: sa.ColumnElement[Any], key: Key | None) -> str | bytes:
-    """Return what is sealed in a column begins with: with a key, or with any."""
+    """Return what a column's sealed values begin with: those of a key, or all."""
     if isinstance(column.type, SealedText):
         return _TEXT + (key.id if key else "")
     return key.prefix if key else MAGIC
 
 
 def key_id_of(start: str | bytes) -> str | None:
-    """Return the id of the key that the first characters of a stored value name, None if it is in clear."""
+    """Return the id of the key that the beginning of a stored value names, None for a plain one."""
     if isinstance(start, str):
         return start[len(_TEXT) :] if start.startswith(_TEXT) else None
     return bytes(start)[len(MAGIC) :].hex() if is_sealed(bytes(start)) else None
@@ -149,17 +149,17 @@ def key_id_of(start: str | bytes) -> str | None:
 class SealedTable:
     """A table with sealed columns, and the columns of its primary key.
 
-    ``readdress``: where rows are found by an address (the whole key), what leads from an old address to the new one.
+    ``readdress``: where rows are found by an address (the whole key), it has references follow to a new one.
     """
 
-    table: sa.FromClause
+    table: sa.Table
     key: tuple[str, ...]
     readdress: Callable[[Connection, str, str], None] | None = None
 
     @property
     def name(self) -> str:
         """Its name in the database."""
-        return str(getattr(self.table, "name"))  # noqa: B009  # tables have one, whatever a FROM clause may be
+        return self.table.name
 
     @property
     def sealed(self) -> Sequence[sa.ColumnElement[Any]]:
@@ -167,7 +167,7 @@ class SealedTable:
         return [column for column in self.table.c if isinstance(column.type, (Sealed, SealedText))]
 
     def addressed(self, *, keyed: bool) -> Sequence[sa.ColumnElement[bool]]:
-        """Return what tells the rows whose address is (not) made with a key; nothing for a table without addresses."""
+        """Return the condition for rows whose address is (not) made with a key; none for a table without addresses."""
         if self.readdress is None:
             return []
         start = sa.func.substr(self.table.c[self.key[0]], 1, 1)
@@ -175,7 +175,7 @@ class SealedTable:
 
 
 def start_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return the expression for what a stored value begins with, as far as the key's id."""
+    """Return the expression for the beginning of a stored value, up to the key's id."""
     plain = sa.Text() if isinstance(column.type, SealedText) else sa.LargeBinary()
     length = len(_TEXT) + ID_DIGITS if isinstance(column.type, SealedText) else len(MAGIC) + ID_DIGITS // 2
     return sa.type_coerce(sa.func.substr(sa.type_coerce(column, plain), 1, length), plain)
@@ -188,7 +188,7 @@ MARKERS = sa.Table(
     sa.Column("sealed", sa.Boolean, nullable=False),
     sa.Column("key", sa.String(ID_DIGITS), nullable=False),
 )
-"""What a database says of a set of tables (by its ``Schema.table``): whether what is written is sealed, and the key."""
+"""For each set of tables (``TableSet.table``): whether what is written is sealed, and the key."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Marker:
 
 
 def marker_of(connection: Connection, tables: str) -> Marker | None:
-    """Return what a database says of a set of tables, None if it says nothing: nothing in them was ever sealed."""
+    """Return the marker of a set of tables, None if nothing in them was ever sealed."""
     if not sa.inspect(connection).has_table(MARKERS.name):
         return None
     row = connection.execute(sa.select(MARKERS).where(MARKERS.c.tables == tables)).first()
@@ -208,7 +208,7 @@ def marker_of(connection: Connection, tables: str) -> Marker | None:
 
 
 def mark(connection: Connection, tables: str, marker: Marker, sealed: Sequence[SealedTable]) -> None:
-    """Say it, and have it held to by everyone who writes."""
+    """Set the marker of a set of tables, and make the triggers that have all writers obey it."""
     MARKERS.create(connection, checkfirst=True)
     connection.execute(sa.delete(MARKERS).where(MARKERS.c.tables == tables))
     row = {"tables": tables, "sealed": marker.sealed, "key": marker.key}
@@ -218,7 +218,7 @@ def mark(connection: Connection, tables: str, marker: Marker, sealed: Sequence[S
 
 
 def guard(connection: Connection, table: SealedTable, *, sealed: bool) -> None:
-    """Make the triggers that refuse what is (not) sealed. An update that leaves the column alone is none."""
+    """Make the triggers that refuse contents that aren't sealed, or are. Updates of other columns pass."""
     postgresql = connection.dialect.name == "postgresql"
     if postgresql:
         connection.exec_driver_sql(
@@ -244,7 +244,7 @@ def guard(connection: Connection, table: SealedTable, *, sealed: bool) -> None:
             f"CREATE TRIGGER {name} BEFORE {event} ON {table.name} FOR EACH ROW WHEN ({when}) {action}"
         )
     if table.readdress is not None and not sealed:
-        # What is taken up again while everything is put in clear still has its keyed address.
+        # A content that is used again while everything is decrypted still has its keyed address.
         _drop(connection, table, f"sealed_{table.name}_{table.key[0]}_insert")
 
 
@@ -260,7 +260,7 @@ def _literal(prefix: str | bytes, *, postgresql: bool) -> str:
 
 
 def settle(sealing: Sealing, marker: Marker | None) -> None:
-    """Write as a database says. Raises ``KeysError`` if this can't be done with the keys that are there."""
+    """Have contents written as a marker says. Raises ``EncryptionKeyError`` if the key for it isn't there."""
     if marker is None or not marker.sealed:
         sealing.on = False
         return

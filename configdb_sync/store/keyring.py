@@ -1,7 +1,7 @@
-"""The keys that stored contents are sealed with: a file of Fernet keys, outside of every database (U30).
+"""The keys that encrypt (*seal*) stored contents: a file of Fernet keys, outside of every database (U30).
 
-One key a line; the first seals, each opens what it sealed. What is sealed names its key by an id, a digest of the key,
-so that an error says which key is missing. ``docs/decisions/secrets-at-rest.md``.
+One key a line; the first seals, each opens what it sealed. Sealed contents name their key by an id, a digest of the
+key, so an error can say which key is missing. ``docs/decisions/secrets-at-rest.md``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 MAGIC = b"\xc5CS1"
-"""What sealed bytes begin with, the key's id after it. No other content begins so: zlib's, JSON, or a count of keys."""
+"""The beginning of sealed bytes; the key's id follows. No other content begins so: zlib's, JSON, or a count of keys."""
 ID_DIGITS = 8
 _LARGEST_FILE = 1 << 16
 
 
-class KeysError(StateError, DontWrapMixin):
-    """A key is missing, or what is sealed isn't what it was."""
+class EncryptionKeyError(StateError, DontWrapMixin):
+    """A key is missing, or sealed contents were changed."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Key:
 
     @property
     def prefix(self) -> bytes:
-        """What all that it sealed begins with."""
+        """The beginning of everything that it sealed."""
         return MAGIC + bytes.fromhex(self.id)
 
 
 def key_of(text: bytes) -> Key:
-    """Return the key that a line holds. Raises ``ValueError`` for what is no Fernet key."""
+    """Return the key of a line. Raises ``ValueError`` if it is no Fernet key."""
     # Late: most installations have no keys.
     from cryptography.fernet import Fernet
 
@@ -63,7 +63,7 @@ def key_of(text: bytes) -> Key:
 
 
 class Keyring:
-    """The keys of one file, read again when the file changes or a key is asked for that it didn't have.
+    """The keys of one file, read again when the file changes or an unknown key is needed.
 
     Safe for several threads.
     """
@@ -79,7 +79,7 @@ class Keyring:
     def keys(self) -> tuple[Key, ...]:
         """All keys, the one that seals first."""
         if self._stamp() != self._seen:
-            # A file that is away for now doesn't take away what is known.
+            # While the file can't be read the known keys stay.
             with contextlib.suppress(SettingsError):
                 self._load()
         return self._keys
@@ -101,7 +101,7 @@ class Keyring:
         return key.prefix + urlsafe_b64decode(key.fernet.encrypt(content))
 
     def open(self, sealed: bytes, what: str) -> bytes:
-        """Return what was sealed; ``what`` holds it, as errors call it. Raises ``KeysError``."""
+        """Return what was sealed; ``what`` names in errors what holds it. Raises ``EncryptionKeyError``."""
         from cryptography.fernet import InvalidToken
 
         number = sealed_with(sealed)
@@ -111,8 +111,8 @@ class Keyring:
         try:
             return key.fernet.decrypt(urlsafe_b64encode(sealed[len(key.prefix) :]))
         except InvalidToken:
-            raise KeysError(
-                f"{what} holds something that key {number} encrypted and that was damaged or changed since",
+            raise EncryptionKeyError(
+                f"{what} holds contents that key {number} encrypted and that were damaged or changed since",
                 way_out="bring it back from a backup",
             ) from None
 
@@ -143,13 +143,13 @@ def sealed_with(sealed: bytes) -> str:
     return sealed[len(MAGIC) : len(MAGIC) + ID_DIGITS // 2].hex()
 
 
-def missing(what: str, number: str, path: Path | None) -> KeysError:
-    """Return the error for a key that isn't there; ``path`` is the key file, None if none is set."""
+def missing(what: str, number: str, path: Path | None) -> EncryptionKeyError:
+    """Return the error for a missing key; ``path`` is the key file, None if none is set."""
     if path is None:
-        return KeysError(
+        return EncryptionKeyError(
             f"{what} is encrypted with key {number}, and no key file is set", way_out="name it by the setting key_file"
         )
-    return KeysError(
+    return EncryptionKeyError(
         f"{what} is encrypted with key {number}, which is not in {path}",
         way_out="bring back the key file that holds it; without this key nobody can read it",
     )
@@ -200,7 +200,7 @@ def make(path: Path) -> Key:
 
 
 def add(path: Path) -> Key:
-    """Put a new key before the others of a file. Raises ``SettingsError``."""
+    """Add a new key to a file, as the first one. Raises ``SettingsError``."""
     new = _new()
     with _changing(path) as replace:
         replace((new, *read(path)))
@@ -208,7 +208,7 @@ def add(path: Path) -> Key:
 
 
 def drop(path: Path, number: str, unused: Callable[[], None]) -> None:
-    """Take a key out of a file, after ``unused`` raised nothing. Raises ``SettingsError``, and what ``unused`` does."""
+    """Remove a key from a file unless ``unused`` raises. Raises ``SettingsError``, and what ``unused`` raises."""
     with _changing(path) as replace:
         keys = read(path)
         if number not in {key.id for key in keys}:
@@ -224,7 +224,7 @@ def drop(path: Path, number: str, unused: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[Callable[[Sequence[Key]], None]]:
-    """Yield what replaces a file's keys; one process at a time. A link to the file stays one."""
+    """Yield a function that replaces a file's keys; one process at a time. A link to the file stays one."""
     path = path.resolve()
 
     def replace(keys: Sequence[Key]) -> None:

@@ -37,6 +37,17 @@ _REMEMBERED = 8
 _LONGEST = 4096
 
 
+def process_exists(pid: int) -> bool:
+    """Tell whether there is a process of this number on this machine."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 @dataclass(frozen=True)
 class Holder:
     """Who has a lease: a row of ``LEASES``."""

@@ -1,4 +1,4 @@
-"""Brings the database to this version's tables, once, however many processes start at the same time."""
+"""Opens a database with this version's tables: made, or brought up to date, once, however many processes start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, literal, select, text
+import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.errors import StateError
@@ -19,11 +20,15 @@ from configdb_sync.store import encryption, schema
 from configdb_sync.store.database import COMMITS, Database, OutcomeUnknownError
 from configdb_sync.store.encryption import Marker, SealedTable
 
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK = 0x636F6E66  # any number, the same in all processes
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class TableSet:
-    """The tables of one database: the folder of their migrations, the newest of them, the table that says which one
-    holds, and those of the tables whose contents can be encrypted (U30)."""
+    """The tables of one database: the folder with the ``versions`` of their migrations, the newest of them, the table
+    that holds the current one's name, and those of the tables whose contents can be encrypted (U30)."""
 
     folder: Path
     head: str
@@ -31,12 +36,8 @@ class TableSet:
     sealed: tuple[SealedTable, ...] = ()
 
 
-STORE = TableSet(Path(__file__).parent / "migrations", "v0001", "configdb_sync_schema", schema.SEALED)
+STORE = TableSet(_MIGRATIONS, "v0001", "configdb_sync_schema", schema.SEALED)
 """The product's own database."""
-
-_LOG = logging.getLogger(__name__)
-
-_LOCK = 0x636F6E66  # any number, the same in all processes
 
 
 def open_store(url: str, *, connections: int = 8, unavailable: Callable[[], Exception] | None = None) -> Database:
@@ -61,8 +62,8 @@ def opened(
     try:
         _migrate(database, tables)
         if tables.sealed:
-            database.settle = functools.partial(settle, database, tables)
-            _begin_sealed(database, tables)
+            database.settle = functools.partial(_settle, database, tables)
+            _encrypt_if_empty(database, tables)
             database.settle()
         database.unavailable = unavailable or database.unavailable
         database.signed = database.postgresql
@@ -72,38 +73,47 @@ def opened(
     return database
 
 
-def settle(database: Database, tables: TableSet) -> None:
-    """Have a database write as it says itself. Raises ``KeysError`` if the key that this takes isn't there."""
-    encryption.settle(database.sealing, database.read(functools.partial(encryption.marker_of, tables=tables.table)))
+def alone(connection: Connection) -> None:
+    """Wait until no other process changes tables; none begins to until the transaction ends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SET LOCAL lock_timeout = 0"))  # others may have much to bring up to date
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
 
-def _begin_sealed(database: Database, tables: TableSet) -> None:
-    """Have a database that holds nothing yet keep its contents sealed, if there are keys."""
+def _marker(database: Database, tables: TableSet) -> Marker | None:
+    return database.read(lambda connection: encryption.marker_of(connection, tables.table))
+
+
+def _settle(database: Database, tables: TableSet) -> None:
+    """Have a database write as its marker says. Raises ``EncryptionKeyError`` if the key for it isn't there."""
+    encryption.settle(database.sealing, _marker(database, tables))
+
+
+def _encrypt_if_empty(database: Database, tables: TableSet) -> None:
+    """Have a database that holds nothing yet encrypt its contents, if there are keys."""
+    keyring = database.sealing.keyring
+    if keyring is None:
+        return
 
     def work(connection: Connection) -> bool:
         alone(connection)
         if encryption.marker_of(connection, tables.table) is not None:
             return True
-        assert database.sealing.keyring is not None
         for one in tables.sealed:
-            if connection.execute(select(literal(1)).select_from(one.table).limit(1)).first() is not None:
+            if connection.execute(sa.select(sa.literal(1)).select_from(one.table).limit(1)).first() is not None:
                 return False
-        marker = Marker(sealed=True, key=database.sealing.keyring.primary.id)
-        encryption.mark(connection, tables.table, marker, tables.sealed)
+        encryption.mark(connection, tables.table, Marker(sealed=True, key=keyring.primary.id), tables.sealed)
         return True
 
-    if database.sealing.keyring is None:
-        return
-    there = database.read(functools.partial(encryption.marker_of, tables=tables.table)) is not None
-    if not there and not database.write(work, meeting=True):
+    if _marker(database, tables) is None and not database.write(work, meeting=True):
         _LOG.warning("%s isn't encrypted, though key_file is set: `configdb-sync keys convert` does it", database.what)
 
 
 def _migrate(database: Database, tables: TableSet) -> None:
     def once() -> None:
-        if _present(database, tables) == tables.head:
+        if _version(database, tables) == tables.head:
             return
-        with _alone(database), database.transaction() as connection:
+        with _file_lock(database), database.transaction() as connection:
             if database.postgresql:
                 alone(connection)
                 COMMITS.create(connection, checkfirst=True)
@@ -116,40 +126,27 @@ def _migrate(database: Database, tables: TableSet) -> None:
         database.patiently(once)
     except (DBAPIError, OutcomeUnknownError) as error:
         where = database.url.render_as_string(hide_password=True)
-        raise StateError(f"{database.what} {where} can't be used: {_first_line(error)}") from error
+        reason = str(getattr(error, "orig", error.__cause__)).strip().partition("\n")[0]
+        raise StateError(f"{database.what} {where} can't be used: {reason}") from error
 
 
-def alone(connection: Connection) -> None:
-    """Wait until no other process changes tables; until the transaction ends none begins."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET LOCAL lock_timeout = 0"))  # others may have much to bring up to date
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-
-
-def _first_line(error: Exception) -> str:
-    return str(getattr(error, "orig", error.__cause__)).strip().partition("\n")[0]
-
-
-def _present(database: Database, tables: TableSet) -> str | None:
-    def work(connection: Connection) -> str | None:
-        found_tables = inspect(connection)
-        if not found_tables.has_table(tables.table):
-            return None
-        if database.postgresql and not found_tables.has_table(COMMITS.name):
-            return None
-        found: str | None = connection.execute(text(f"SELECT version_num FROM {tables.table}")).scalar()  # noqa: S608
-        return found
-
+def _version(database: Database, tables: TableSet) -> str | None:
     with database.reading() as connection:
-        return work(connection)
+        inspector = sa.inspect(connection)
+        if not inspector.has_table(tables.table):
+            return None
+        if database.postgresql and not inspector.has_table(COMMITS.name):
+            return None
+        found: str | None = connection.execute(sa.text(f"SELECT version_num FROM {tables.table}")).scalar()  # noqa: S608
+        return found
 
 
 @contextlib.contextmanager
-def _alone(database: Database) -> Iterator[None]:
+def _file_lock(database: Database) -> Iterator[None]:
     if database.postgresql:
         yield
         return
-    # Switching to WAL wants the file alone, so the first starters go one by one; the kernel frees the lock.
+    # Switching to WAL needs the file for one process alone: the first ones start one by one. The kernel frees the lock.
     lock = os.open(f"{database.url.database}.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -167,8 +164,9 @@ def _upgrade(connection: Connection, tables: TableSet, what: str) -> None:
     from alembic.util import CommandError
 
     config = Config()
-    config.set_main_option("script_location", str(tables.folder).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("version_locations", str(tables.folder / "versions").replace("%", "%%"))
     config.attributes.update(connection=connection, version_table=tables.table)
     try:
         command.upgrade(config, "head")

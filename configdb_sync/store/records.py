@@ -1,8 +1,8 @@
 """The product's memory of each document: what was uploaded, what the file held, the node's own text (U18).
 
-A record is small: whole contents are kept of hidden keys alone (``merge``). Before a file is written its record
-names both contents, the one that was read and the one that will be there; when the write is confirmed, the second
-alone. So whatever is killed when, what the file holds is known.
+A record is small: only hidden keys are kept with their whole contents. Before a file is written its record names both
+contents, the one that was read and the one that will be there; after the write only the second. So it is known what the
+file holds, whenever a run is killed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from configdb_sync.hiera import KeptText
 from configdb_sync.jsonvalues import ABSENT, Json, Slot
 from configdb_sync.store.database import Database
-from configdb_sync.store.schema import LEASES, NODES, QUIET, RECORDS, next_number
+from configdb_sync.store.schema import FINGERPRINTS, LEASES, NODES, RECORDS, next_number
 
 
 @dataclass(frozen=True)
@@ -99,46 +100,34 @@ class Records:
 
     def __init__(self, database: Database, place: str, environment: int, run: str) -> None:
         self._database = database
-        self._place = place
-        self._environment = environment
+        self._place = {"place": place, "environment": environment}
         self._run = run
 
     def of_node(self, node: str) -> dict[str, Record]:
         """Return the node's records by data source."""
-        query = sa.select(RECORDS.c.data_source, RECORDS.c.body).where(self._here(), RECORDS.c.node == node)
+        query = sa.select(RECORDS.c.data_source, RECORDS.c.body).where(self._here(RECORDS), RECORDS.c.node == node)
         rows = self._database.read(lambda connection: connection.execute(query).all())
         return {name: decode(body) for name, body in rows}
 
     def left_elsewhere(self, node: str) -> dict[str, Record]:
         """Return the node's records of other environments that are newer than those of this one, by data source.
 
-        A node whose files are moved to another environment takes our writing along (U18).
+        A node whose files move to another environment takes our writing along (U18).
         """
-        rows = self._database.read(
-            lambda connection: connection.execute(
-                sa.select(RECORDS).where(RECORDS.c.node == node).order_by(RECORDS.c.number)
-            ).all()
-        )
+        query = sa.select(RECORDS).where(RECORDS.c.node == node).order_by(RECORDS.c.number)
+        rows = self._database.read(lambda connection: connection.execute(query).all())
         newest = {row.data_source: row for row in rows}
-        return {name: decode(row.body) for name, row in newest.items() if row.environment != self._environment}
+        here = self._place["environment"]
+        return {name: decode(row.body) for name, row in newest.items() if row.environment != here}
 
     def store(self, node: str, records: Mapping[str, Record]) -> None:
         """Replace the node's records of the given data sources, durably, all or none."""
         if not records:
             return
-        rows = [
-            {
-                "place": self._place,
-                "environment": self._environment,
-                "node": node,
-                "data_source": name,
-                "body": encode(record),
-                "run": self._run,
-            }
-            for name, record in records.items()
-        ]
+        about = {**self._place, "node": node, "run": self._run}
+        rows = [{**about, "data_source": name, "body": encode(record)} for name, record in records.items()]
 
-        def work(connection: sa.Connection) -> None:
+        def work(connection: Connection) -> None:
             number = next_number(connection, RECORDS.c.number)
             self._delete(connection, node, records)
             connection.execute(sa.insert(RECORDS), [{**row, "number": number} for row in rows])
@@ -153,73 +142,58 @@ class Records:
 
     def saw(self, names: Mapping[str, str]) -> None:
         """Remember the FQDNs of nodes, by identity."""
-        here = sa.and_(NODES.c.place == self._place, NODES.c.environment == self._environment)
+        here = self._here(NODES)
 
-        def work(connection: sa.Connection) -> None:
+        def work(connection: Connection) -> None:
             rows = connection.execute(sa.select(NODES.c.node, NODES.c.fqdn).where(here))
             known = {row.node: row.fqdn for row in rows}
             new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
-            if not new:
-                return
-            connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
-            connection.execute(
-                sa.insert(NODES),
-                [
-                    {
-                        "place": self._place,
-                        "environment": self._environment,
-                        "node": node,
-                        "fqdn": fqdn,
-                        "run": self._run,
-                    }
-                    for node, fqdn in new.items()
-                ],
-            )
+            if new:
+                connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
+                about = {**self._place, "run": self._run}
+                connection.execute(
+                    sa.insert(NODES), [{**about, "node": node, "fqdn": fqdn} for node, fqdn in new.items()]
+                )
 
         self._database.write(work)
 
-    def quiet(self, node: str) -> bytes | None:
-        """Return what ``keep_quiet`` kept of a node."""
-        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
-        query = sa.select(QUIET.c.body).where(here, QUIET.c.node == node)
+    def fingerprint(self, node: str) -> bytes | None:
+        """Return what ``keep_fingerprints`` kept of a node."""
+        query = sa.select(FINGERPRINTS.c.body).where(self._here(FINGERPRINTS), FINGERPRINTS.c.node == node)
         found: bytes | None = self._database.read(lambda connection: connection.execute(query).scalar())
         return found
 
-    def keep_quiet(self, nodes: Mapping[str, bytes]) -> None:
-        """Remember nodes at rest (``quiet``)."""
+    def keep_fingerprints(self, nodes: Mapping[str, bytes]) -> None:
+        """Remember the fingerprints of nodes on which nothing is left to do."""
         if not nodes:
             return
-        here = sa.and_(QUIET.c.place == self._place, QUIET.c.environment == self._environment)
-        rows = [
-            {"place": self._place, "environment": self._environment, "node": node, "body": body}
-            for node, body in nodes.items()
-        ]
+        rows = [{**self._place, "node": node, "body": body} for node, body in nodes.items()]
 
-        def work(connection: sa.Connection) -> None:
-            connection.execute(sa.delete(QUIET).where(here, QUIET.c.node.in_(list(nodes))))
-            connection.execute(sa.insert(QUIET), rows)
+        def work(connection: Connection) -> None:
+            here = self._here(FINGERPRINTS), FINGERPRINTS.c.node.in_(list(nodes))
+            connection.execute(sa.delete(FINGERPRINTS).where(*here))
+            connection.execute(sa.insert(FINGERPRINTS), rows)
 
         self._database.write(work)
 
-    def _delete(self, connection: sa.Connection, node: str, names: Iterable[str]) -> None:
-        connection.execute(
-            sa.delete(RECORDS).where(self._here(), RECORDS.c.node == node, RECORDS.c.data_source.in_(list(names)))
-        )
+    def _delete(self, connection: Connection, node: str, names: Iterable[str]) -> None:
+        here = self._here(RECORDS), RECORDS.c.node == node, RECORDS.c.data_source.in_(list(names))
+        connection.execute(sa.delete(RECORDS).where(*here))
 
-    def _here(self) -> sa.ColumnElement[bool]:
-        return sa.and_(RECORDS.c.place == self._place, RECORDS.c.environment == self._environment)
+    def _here(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        return sa.and_(*(table.c[name] == value for name, value in self._place.items()))
 
 
 def distrust(database: Database) -> None:
-    """Mark all that a backup brought back: its records may be older than the nodes' files. No run is at work in it."""
+    """Mark all records as restored from a backup: they may be older than the nodes' files. No run is at work."""
 
-    def work(connection: sa.Connection) -> None:
+    def work(connection: Connection) -> None:
         for row in connection.execute(sa.select(RECORDS)).mappings().all():
             keys = ("place", "environment", "node", "data_source")
             here = sa.and_(*(RECORDS.c[name] == row[name] for name in keys))
             body = encode(replace(decode(row["body"]), restored=True))
             connection.execute(sa.update(RECORDS).where(here).values(body=body))
-        connection.execute(sa.delete(QUIET))
+        connection.execute(sa.delete(FINGERPRINTS))
         connection.execute(sa.delete(LEASES))
 
     database.write(work)
@@ -233,7 +207,7 @@ def remembered(database: Database, environment: int) -> dict[str, dict[str, dict
     seen = sa.select(NODES.c.node, NODES.c.place).where(NODES.c.environment == environment)
     kept = sa.select(RECORDS.c.node, RECORDS.c.place, RECORDS.c.data_source, RECORDS.c.body)
 
-    def work(connection: sa.Connection) -> dict[str, dict[str, dict[str, Record]]]:
+    def work(connection: Connection) -> dict[str, dict[str, dict[str, Record]]]:
         found: dict[str, dict[str, dict[str, Record]]] = {}
         for node, place in connection.execute(seen):
             found.setdefault(node, {}).setdefault(place, {})
@@ -260,15 +234,12 @@ def forget_documents(
     """Drop the records of a node's documents at these places; where none is left, the node itself."""
     where, names = list(places), list(data_sources)
 
-    def work(connection: sa.Connection) -> None:
+    def work(connection: Connection) -> None:
         here = sa.and_(RECORDS.c.environment == environment, RECORDS.c.node == node, RECORDS.c.place.in_(where))
         connection.execute(sa.delete(RECORDS).where(here, RECORDS.c.data_source.in_(names)))
         left = connection.execute(sa.select(RECORDS.c.place).where(here)).scalars()
         gone = set(where) - set(left)
-        connection.execute(
-            sa.delete(NODES).where(
-                NODES.c.environment == environment, NODES.c.node == node, NODES.c.place.in_(sorted(gone))
-            )
-        )
+        seen = NODES.c.environment == environment, NODES.c.node == node, NODES.c.place.in_(sorted(gone))
+        connection.execute(sa.delete(NODES).where(*seen))
 
     database.write(work)

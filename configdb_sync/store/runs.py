@@ -1,15 +1,16 @@
-"""What one run writes down about itself while it works: who, where, which nodes are done, what is wrong (U14, U17, S8).
+"""Runs: what one writes down while it works, and past runs with those at work (U14, U17, S8).
 
-A node's line is written within a second or two of its end, so that the run after a killed one knows where to go on.
+A node's row is written within a second or two after the node is done, so the run after a killed one continues there.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,20 +22,21 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.names import natural_key
 from configdb_sync.store.database import Database
-from configdb_sync.store.lease import LASTS
+from configdb_sync.store.lease import LASTS, process_exists
 from configdb_sync.store.schema import LEASES, OPEN_PROBLEMS, RUN_NODES, RUN_REPORTS, RUNS, next_number, now_of
 
 DONE = "done"
 FAILED = "failed"
 DIED = "DIED"
 INTERRUPTED = "INTERRUPTED"
+AT_WORK = "AT WORK"
 _FLUSHED = 1.0
 _LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class About:
-    """Who runs what, where: the facts that a run's line begins with. ``stage`` is Fuel's, None without it."""
+    """Who runs what, where: what is known when a run begins. ``stage`` is Fuel's, None without it."""
 
     identity: str
     environment: int
@@ -66,7 +68,7 @@ class RunNode:
 
 
 class Journal:
-    """The line of one run. Safe for several threads. ``whole``: the run is for all nodes of the environment."""
+    """Writes one run down. Safe for several threads. ``whole``: the run is for all nodes of the environment."""
 
     def __init__(self, database: Database, about: About, clock: Clock, *, whole: bool = True) -> None:
         self._database = database
@@ -78,7 +80,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Write the line. The caller holds the environment's lock, so whatever is still open there has died."""
+        """Write the beginning. The caller holds the environment's lock, so other runs without an end have died."""
         about = self._about
         open_runs = sa.and_(RUNS.c.environment == about.environment, RUNS.c.outcome.is_(None))
 
@@ -91,7 +93,7 @@ class Journal:
         self._database.write(work)
 
     def order(self, identities: Sequence[str]) -> list[str]:
-        """Return the nodes in the order in which to work: those longest not done first (F5), else as they came."""
+        """Return the nodes in the order of work: first those that were not done for longest (F5), else as given."""
         about = self._about
         query = (
             sa.select(RUN_NODES.c.node, sa.func.max(RUNS.c.number))
@@ -117,10 +119,9 @@ class Journal:
     def finish(
         self, code: Exit, totals: Mapping[str, Any], shown: Mapping[str, Any], there: Iterable[str], keep: int
     ) -> None:
-        """Write the end, with the report as it is to be shown later; drop what is older than the ``keep`` newest runs.
+        """Write the end, with the report as it is to be shown later; drop all but the ``keep`` newest runs.
 
-        ``totals``: the columns of ``RUNS`` that count. ``there`` are all nodes of the place: what was wrong with
-        others is no more.
+        ``totals``: columns of ``RUNS``. ``there`` are all nodes of the place: problems of others are dropped.
         """
         known = set(there)
 
@@ -199,9 +200,6 @@ class Journal:
         return sa.and_(OPEN_PROBLEMS.c.environment == about.environment, OPEN_PROBLEMS.c.place == about.place)
 
 
-AT_WORK = "AT WORK"
-
-
 @dataclass(frozen=True)
 class PastRun:
     """One run; a later one has a higher ``number``, whatever the clocks say.
@@ -236,24 +234,24 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class Alive:
-    """Tells whether a process of this host is there."""
+class LocalProcesses:
+    """The processes of this host."""
 
-    host: str
-    there: Callable[[int], bool]
+    host: str = field(default_factory=socket.gethostname)
+    exists: Callable[[int], bool] = process_exists
 
     def may_work(self, host: str, pid: int) -> bool:
         """Tell whether the process may still be at work; of other hosts only their lease tells."""
-        return host != self.host or self.there(pid)
+        return host != self.host or self.exists(pid)
 
 
 class PastRuns:
     """Reads runs. A run without an end is at work as long as it holds its lease, else it died."""
 
-    def __init__(self, database: Database, clock: Clock, alive: Alive) -> None:
+    def __init__(self, database: Database, clock: Clock, processes: LocalProcesses | None = None) -> None:
         self._database = database
         self._clock = clock
-        self._alive = alive
+        self._processes = processes or LocalProcesses()
 
     def newest(
         self,
@@ -294,14 +292,12 @@ class PastRuns:
             .where(RUN_NODES.c.run.in_(sorted(runs)), RUN_NODES.c.outcome == FAILED)
             .group_by(RUN_NODES.c.run)
         )
-        rows = self._database.read(lambda connection: connection.execute(query).all())
-        return {row[0]: row[1] for row in rows}
+        return {row[0]: row[1] for row in self._rows(query)}
 
     def outcomes(self, run: str) -> dict[str, str]:
-        """Return what came of each node that a run was done with: ``done`` or ``failed``, by identity."""
+        """Return the outcome of each node that a run was done with: ``done`` or ``failed``, by identity."""
         query = sa.select(RUN_NODES.c.node, RUN_NODES.c.outcome).where(RUN_NODES.c.run == run)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
-        return {row[0]: row[1] for row in rows}
+        return {row[0]: row[1] for row in self._rows(query)}
 
     def at_work(self, environment: int) -> PastRun | None:
         """Return the run that works on the environment now."""
@@ -326,9 +322,8 @@ class PastRuns:
 
     def nodes_of(self, run: str) -> list[RunNode]:
         """Return what a run did with each node that it was done with."""
-        query = sa.select(RUN_NODES).where(RUN_NODES.c.run == run)
-        rows = self._database.read(lambda connection: connection.execute(query).all())
-        found = [RunNode(row.node, row.outcome, row.uploads, row.writes, row.problems) for row in rows]
+        query = sa.select(*(RUN_NODES.c[one.name] for one in fields(RunNode))).where(RUN_NODES.c.run == run)
+        found = [RunNode(*row) for row in self._rows(query)]
         return sorted(found, key=lambda node: natural_key(node.node))
 
     def report_of(self, run: str) -> Mapping[str, Any] | None:
@@ -339,6 +334,9 @@ class PastRuns:
             return None
         report: dict[str, Any] = json.loads(zlib.decompress(body))
         return report
+
+    def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+        return self._database.read(lambda connection: connection.execute(query).all())
 
     def _runs(self, query: sa.Select[Any]) -> list[PastRun]:
         def work(connection: Connection) -> list[PastRun]:
@@ -356,7 +354,7 @@ class PastRuns:
     def _run(self, row: Row[Any], working: frozenset[str]) -> PastRun:
         facts = dict(row._mapping)  # noqa: SLF001 SQLAlchemy's own name for it
         if facts["outcome"] is None:
-            lives = row.identity in working and self._alive.may_work(row.host, row.pid)
+            lives = row.identity in working and self._processes.may_work(row.host, row.pid)
             facts["outcome"] = AT_WORK if lives else DIED
         for name in ("started", "finished"):
             facts[name] = None if facts[name] is None else datetime.fromtimestamp(facts[name], UTC)

@@ -171,7 +171,7 @@ NODES = Table(
     Column("run", Text, nullable=False),
 )
 
-QUIET = Table(
+FINGERPRINTS = Table(
     "quiet",
     metadata,
     Column("place", Text, primary_key=True),
@@ -187,7 +187,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
 
 SEALED = (
     SealedTable(RECORDS, ("place", "environment", "node", "data_source")),
-    SealedTable(QUIET, ("place", "environment", "node")),
+    SealedTable(FINGERPRINTS, ("place", "environment", "node")),
     SealedTable(RUN_REPORTS, ("run",)),
     SealedTable(WITHHELD, ("digest",)),
     SealedTable(BLOBS, ("address",), _readdress),

@@ -1,4 +1,4 @@
-"""How each data source of an environment stands, by what runs recorded (S8): for the tenants' status."""
+"""The states of an environment's data sources, by node or over all nodes, from what runs recorded (S2, S8)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.runs import AT_WORK, DIED, FAILED, PastRun, PastRuns, Problem
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES
 
-_RECORDS = sa.table("records", sa.column("environment"), sa.column("node"), sa.column("data_source"))
 _SHOWN = 3
 _LONGEST = 500
+_LOOKED_BACK = 20
+"""Runs that are searched for the last one that was done with a node."""
 
 
-class State(Enum):
-    """What can be said of a data source."""
+class SyncState(Enum):
+    """Whether files and ConfigDB agree on a data source: ACTIVE, not yet (BUILD), or not (ERROR)."""
 
     BUILD = "BUILD"
     ACTIVE = "ACTIVE"
@@ -32,9 +33,9 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class SourceState:
-    """A data source's state, with what goes on or went wrong. No secret is in it."""
+    """A data source's state, with the run at work or the problems. No secret is in it."""
 
-    state: State
+    state: SyncState
     details: str = ""
 
 
@@ -45,53 +46,38 @@ def source_states(database: Database, past: PastRuns, environment: int) -> dict[
     whole, failed when it was last worked on, or the last run died; else ACTIVE: files and ConfigDB agreed.
     """
     working = past.at_work(environment)
-    nodes, problems = database.read(lambda connection: _known(connection, environment))
+    _, documents, problems = database.read(lambda connection: _known(connection, environment))
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for node in sorted({*documents, *problems}, key=natural_key):
+        for name in (*documents.get(node, ()), *(one.data_source for one in problems.get(node, ()))):
+            if name is not None:
+                nodes[name].add(node)
     if working is not None:
-        return dict.fromkeys(nodes, SourceState(State.BUILD, f"run {working.identity} is at work"))
+        return dict.fromkeys(sorted(nodes), SourceState(SyncState.BUILD, f"run {working.identity} is at work"))
     newest = past.newest(environment, 1)
     died = f"run {newest[0].identity} died" if newest and newest[0].outcome == DIED else ""
     found = {}
-    for name in nodes:
+    for name in sorted(nodes):
         lines = [died] if died else []
         lines += [
-            f"node {node}: {what}"
-            for node, data_source, what in problems
-            if data_source == name or (data_source is None and node in nodes[name])
+            f"node {node}: {problem.what}"
+            for node in sorted(problems, key=natural_key)
+            for problem in problems[node]
+            if problem.data_source == name or (problem.data_source is None and node in nodes[name])
         ]
         more = f" ... ({len(lines)})" if len(lines) > _SHOWN else ""
         details = one_line("; ".join(lines[:_SHOWN]) + more, _LONGEST)
-        found[name] = SourceState(State.ERROR if lines else State.ACTIVE, details)
+        found[name] = SourceState(SyncState.ERROR if lines else SyncState.ACTIVE, details)
     return found
 
 
-def _known(
-    connection: Connection, environment: int
-) -> tuple[Mapping[str, frozenset[str]], list[tuple[str, str | None, str]]]:
-    """Return each data source's nodes, and the open problems as (node, data source, what)."""
-    nodes: dict[str, set[str]] = defaultdict(set)
-    records = sa.select(_RECORDS.c.data_source, _RECORDS.c.node).where(_RECORDS.c.environment == environment)
-    for name, node in connection.execute(records):
-        nodes[name].add(node)
-    query = sa.select(OPEN_PROBLEMS).where(OPEN_PROBLEMS.c.environment == environment)
-    problems = [(row.node, row.data_source, row.what) for row in connection.execute(query)]
-    for node, name, _ in problems:
-        if name is not None:
-            nodes[name].add(node)
-    problems.sort(key=lambda problem: natural_key(problem[0]))
-    return {name: frozenset(found) for name, found in sorted(nodes.items())}, problems
-
-
-_LOOKED_BACK = 20
-"""Runs that are looked through for the last one that was done with a node."""
-
-
 class NodeRow(NamedTuple):
-    """One node: the state of each data source in the matrix's order (None: nobody knows of any such file of it), the
-    last run that was done with it, and what is wrong."""
+    """One node: the state of each data source in the matrix's order (None: no such file of it is known), the last run
+    that was done with it, and what is wrong."""
 
     node: str
     fqdn: str | None
-    states: tuple[State | None, ...]
+    states: tuple[SyncState | None, ...]
     run: str | None = None
     time: datetime | None = None
     failed: bool = False
@@ -122,8 +108,8 @@ class Known:
 def stamp_of(database: Database, past: PastRuns, environment: int) -> tuple[object, ...]:
     """Return a value that changes when the environment's matrix may.
 
-    What it is made of is changed by runs, and taken away with the nodes that are no more: so the newest run, how far it
-    is, and how many records there are of each kind tell it.
+    Only runs change what the matrix is made of, or drop it with nodes that are gone. So the value has the newest run,
+    how far it is, and the number of records of each kind.
     """
     newest = past.newest(environment, 1)
     counted = [
@@ -139,9 +125,8 @@ def stamp_of(database: Database, past: PastRuns, environment: int) -> tuple[obje
 def read_matrix(
     database: Database, past: PastRuns, environment: int, data_sources: Collection[str], *, more: bool
 ) -> Matrix:
-    """Return the matrix of an environment with these data sources, and with ``more`` all others that there are records
-    of."""
-    names, documents, problems = database.read(lambda connection: _known_matrix(connection, environment))
+    """Return the matrix of an environment with these data sources, and with ``more`` all others that have records."""
+    names, documents, problems = database.read(lambda connection: _known(connection, environment))
     known = Known(names, documents, problems, _runs(past, environment, set(names)))
     return matrix(environment, known, data_sources, more=more)
 
@@ -149,7 +134,7 @@ def read_matrix(
 def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *, more: bool = True) -> Matrix:
     """Return the matrix of what is known. Pure.
 
-    BUILD while a run is at work that wasn't done with the node yet; ERROR if the document, or the node as a whole,
+    BUILD while a run is at work that is not done with the node yet; ERROR if the document, or the node as a whole,
     failed when it was last worked on, or if the newest run died before it was done with the node; else ACTIVE.
     """
     found = set(data_sources)
@@ -168,16 +153,16 @@ class _Look:
 
     def __init__(self, sources: tuple[str, ...]) -> None:
         self._sources = sources
-        self._made: dict[object, tuple[State | None, ...]] = {}
+        self._made: dict[object, tuple[SyncState | None, ...]] = {}
 
     def __call__(
-        self, documents: tuple[str, ...], broken: frozenset[str | None], whole: State | None
-    ) -> tuple[State | None, ...]:
+        self, documents: tuple[str, ...], broken: frozenset[str | None], whole: SyncState | None
+    ) -> tuple[SyncState | None, ...]:
         key = (documents, broken, whole)
         if key not in self._made:
             there = {*documents, *broken}
             self._made[key] = tuple(
-                None if name not in there else whole or (State.ERROR if name in broken else State.ACTIVE)
+                None if name not in there else whole or (SyncState.ERROR if name in broken else SyncState.ACTIVE)
                 for name in self._sources
             )
         return self._made[key]
@@ -191,13 +176,13 @@ def _row(node: str, known: Known, look: _Look, newest: tuple[PastRun, Mapping[st
     whole = None
     if newest is not None and node not in newest[1]:
         if newest[0].outcome == AT_WORK:
-            whole = State.BUILD
+            whole = SyncState.BUILD
         elif newest[0].outcome == DIED:
-            whole = State.ERROR
+            whole = SyncState.ERROR
             problems += (Problem(None, f"run {newest[0].identity} died before it was done with this node"),)
     broken = frozenset(one.data_source for one in problems) if problems else _NOTHING
     if whole is None and None in broken:
-        whole = State.ERROR
+        whole = SyncState.ERROR
     states = look(documents, broken, whole)
     for run, outcomes in known.runs:
         if node in outcomes:
@@ -206,7 +191,7 @@ def _row(node: str, known: Known, look: _Look, newest: tuple[PastRun, Mapping[st
     return NodeRow(node, known.names[node], states, problems=problems)
 
 
-def _known_matrix(
+def _known(
     connection: Connection, environment: int
 ) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]], dict[str, list[Problem]]]:
     documents: dict[str, list[str]] = defaultdict(list)
@@ -226,7 +211,7 @@ def _known_matrix(
 
 
 def _runs(past: PastRuns, environment: int, nodes: set[str]) -> list[tuple[PastRun, Mapping[str, str]]]:
-    """Return the newest run, and as many before it as it takes to have one for each node."""
+    """Return the newest run, and as many before it as are needed to have one for each node."""
     found: list[tuple[PastRun, Mapping[str, str]]] = []
     left = set(nodes)
     for run in past.newest(environment, _LOOKED_BACK):

@@ -5,64 +5,50 @@ A file is written only if ConfigDB's effective data is what the decision predict
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
 from configdb_sync.configdb.changes import add_overrides
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Etags
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Etags
 from configdb_sync.errors import AmbiguousError, NodeFileError, ProductError, UnexpectedAnswerError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, same
 from configdb_sync.names import LevelPath
-from configdb_sync.nodes.node_files import Nodes
-from configdb_sync.store.records import Record, Records
+from configdb_sync.store.records import Record
 from configdb_sync.sync.decide import Decision, Write
 from configdb_sync.sync.fingerprint import UnchangedNode
 from configdb_sync.sync.folder_documents import OverrideMove
-from configdb_sync.sync.limits import CircuitBreaker, Deadline
 from configdb_sync.sync.node_records import NodeMemory
-from configdb_sync.sync.node_work import DocumentWork, NodeWork, Prepared, body, prepare
+from configdb_sync.sync.node_work import DocumentWork, NodeWork, Prepared, RunContext, body, prepare
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.report import NodeReport
-from configdb_sync.sync.run_options import RunOptions
 
 _LONGEST_COMMENT = 1000
 """Characters of a comment in the history."""
 
 
-@dataclass(frozen=True)
-class Executor:
-    """Carries out nodes' work for one run."""
+def apply_node(run: RunContext, work: NodeWork) -> NodeReport:
+    """Do all of a node's work that can be done; what failed is in the report.
 
-    client: ConfigDBClient
-    catalog: RemoteEnvironment
-    nodes: Nodes
-    records: Records
-    health: CircuitBreaker
-    options: RunOptions
-    pace: Deadline
-
-    def carry_out(self, work: NodeWork) -> NodeReport:
-        """Do all of a node's work that can be done; what failed is in the report.
-
-        Raises what concerns the whole run (``CircuitBreaker``).
-        """
-        task = NodeTask(self, work)
-        task.upload()
-        task.verify()
+    Raises what concerns the whole run (``CircuitBreaker``).
+    """
+    task = _NodeTask(run, work)
+    task.upload()
+    task.verify()
+    if run.source is None:
         task.write()
-        failpoints.here("node-done")
-        return task.report()
+    failpoints.here("node-done")
+    return task.report()
 
 
 @dataclass
-class NodeTask:
+class _NodeTask:
     """One node's way through the steps; a document that fails in one takes no part in the next."""
 
-    run: Executor
+    run: RunContext
     work: NodeWork
     alive: list[DocumentWork] = field(default_factory=list)
     uploaded: list[str] = field(default_factory=list)
@@ -93,9 +79,9 @@ class NodeTask:
         if not self.alive:
             return
         moves = self.work.moves
-        if moves or any(document.change for document in self.alive) or not self.run.catalog.exists:
+        if moves or any(document.change for document in self.alive) or not self.run.remote.exists:
             try:
-                self.run.catalog.ensure(self.work.data_sources)
+                self.run.remote.ensure(self.work.data_sources)
                 failpoints.here("environment-made")
             except ProductError as error:
                 self._failed_all(error)
@@ -109,25 +95,25 @@ class NodeTask:
             self._move(move)
         for document in self.alive.copy():
             if document.change and document.change.uploads:
-                with _Guard(self, document, "upload"), self.run.pace.step("upload"):
+                with self._step(document, "upload"), self.run.deadline.step("upload"):
                     self._put(document)
                     self.uploaded.append(document.data_source)
         for document in self.alive.copy():
             if document.ordered:
-                with _Guard(self, document, "override"):
-                    self._override(document)
+                with self._step(document, "override"):
+                    add_overrides(self.run.client, self._place(document), dict(document.ordered))
 
     def _move(self, move: OverrideMove) -> None:
         """Move an override; where that fails nothing is done with the file that it is for."""
         try:
-            with self.run.pace.step("move"):
-                move_override(self.run.client, self.run.catalog, self.run.options.environment, move)
+            with self.run.deadline.step("move"):
+                move_override(self.run.client, self.run.remote, self.run.options.environment, move)
         except ProductError as error:
-            self.run.health.failed(error)
+            self.run.breaker.failed(error)
             self.problems.append(error.located(node=self.node, data_source=move.data_source, phase="move"))
             self.alive = [document for document in self.alive if document.data_source != move.data_source]
         else:
-            self.run.health.worked()
+            self.run.breaker.worked()
             self.moved.append(move)
 
     def _begin_records(self) -> None:
@@ -135,7 +121,9 @@ class NodeTask:
 
         Values without any record would make the next run wonder whether records were lost (U18).
         """
-        if self.work.fresh and any(document.change for document in self.alive):
+        if self.run.source is not None:
+            self.run.source.begin_records(self.work)
+        elif self.work.fresh and any(document.change for document in self.alive):
             begun = {
                 document.data_source: document.record or Record(values=EMPTY_DIGEST, files=(document.file.sha256,))
                 for document in self.alive
@@ -145,7 +133,7 @@ class NodeTask:
             self._memory.tell_configdb()
 
     def _put(self, document: DocumentWork) -> None:
-        refusal = self.run.catalog.refusal(document.data_source)
+        refusal = self.run.remote.refusal(document.data_source)
         if refusal is not None:
             raise refusal
         failpoints.here("before-upload")
@@ -156,20 +144,15 @@ class NodeTask:
         failpoints.here("after-upload")
         if client.observed and self.work.stored is not None:
             before = self.work.stored.raw_values(document.data_source)
-            client.changed(Change(place, VALUES, before, dict(document.decision.meant.values)))
+            client.changed(DocumentChange(place, VALUES, before, dict(document.decision.meant.values)))
 
-    def _override(self, document: DocumentWork) -> None:
-        add_overrides(self.run.client, self._place(document), dict(document.ordered))
-
-    def _place(self, document: DocumentWork) -> Place:
-        definition = self._definition(document)
-        return Place(self.run.options.environment, self._levels, document.data_source, definition, innermost=True)
-
-    def _definition(self, document: DocumentWork) -> int:
-        definition = self.run.catalog.definition(document.data_source)
+    def _place(self, document: DocumentWork) -> DocumentAddress:
+        definition = self.run.remote.definition(document.data_source)
         if definition is None:
             raise UnexpectedAnswerError("ConfigDB has no such data source, though it was made")
-        return definition
+        return DocumentAddress(
+            self.run.options.environment, self._levels, document.data_source, definition, innermost=True
+        )
 
     def verify(self) -> None:
         """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
@@ -182,7 +165,7 @@ class NodeTask:
                 self._failed_all(error, changed)
                 return
         for document in changed:
-            with _Guard(self, document, "verify"):
+            with self._step(document, "verify"):
                 place = self._place(document)
                 known = None if etags is None else etags.get(place.definition)
                 check_effective(self.run.client, place, document.decision, known, document.aside)
@@ -191,7 +174,7 @@ class NodeTask:
         """Write the files: the records first, then the files, then the records that say it's done."""
         prepared: dict[str, Prepared] = {}
         for document in self.alive.copy():
-            with _Guard(self, document, "write"):
+            with self._step(document, "write"):
                 prepared[document.data_source] = prepare(document)
         failpoints.here("before-record")
         self._memory.remember({name: found.pending for name, found in prepared.items()})
@@ -204,7 +187,7 @@ class NodeTask:
         for document in self.alive.copy():
             found = prepared[document.data_source]
             if document.decision.write is not Write.NONE:
-                with _Guard(self, document, "write"), self.run.pace.step("write"):
+                with self._step(document, "write"), self.run.deadline.step("write"):
                     failpoints.here("before-write")
                     self._write(document, found.content)
                     failpoints.here("after-write")
@@ -227,17 +210,24 @@ class NodeTask:
             self.carried += len(content)
 
     def _failed_all(self, error: ProductError, documents: Sequence[DocumentWork] | None = None) -> None:
-        self.run.health.failed(error)
+        self.run.breaker.failed(error)
         failed = self.alive if documents is None else documents
         self.problems.append(error.located(node=self.node))
         self.alive = [document for document in self.alive if document not in failed]
 
-    def failed(self, document: DocumentWork, error: ProductError, phase: str) -> None:
-        """Take a document out of the steps that follow."""
-        self.run.health.failed(error)
-        file = document.path if isinstance(error, NodeFileError) or phase == "write" else None
-        self.problems.append(error.located(node=self.node, file=file, data_source=document.data_source, phase=phase))
-        self.alive.remove(document)
+    @contextmanager
+    def _step(self, document: DocumentWork, phase: str) -> Iterator[None]:
+        """Do one step of one document; a document that fails takes no part in the steps that follow."""
+        try:
+            yield
+        except ProductError as error:
+            self.run.breaker.failed(error)
+            file = document.path if isinstance(error, NodeFileError) or phase == "write" else None
+            located = error.located(node=self.node, file=file, data_source=document.data_source, phase=phase)
+            self.problems.append(located)
+            self.alive.remove(document)
+        else:
+            self.run.breaker.worked()
 
     def report(self) -> NodeReport:
         """Return what was done."""
@@ -246,17 +236,17 @@ class NodeTask:
             uploaded=tuple(self.uploaded),
             written=tuple(self.written),
             problems=(*self.work.plan.problems, *self.problems),
-            quiet=self._quiet(),
+            unchanged=self._unchanged(),
             bytes=self.carried,
             moved=tuple(self.moved),
         )
 
-    def _quiet(self) -> UnchangedNode | None:
-        """Return what to remember of a node at rest: nothing was to be done, or all that was is done and verified."""
+    def _unchanged(self) -> UnchangedNode | None:
+        """Return the fingerprint of a node in step: nothing was to be done, or all of it is done and verified."""
         plan, stored = self.work.plan, self.work.stored
         if self.work.files is None or stored is None:
             return None
-        if plan.problems or self.problems or plan.unsafe or plan.idle or plan.moves or plan.held or self.written:
+        if plan.problems or self.problems or plan.unsafe or plan.ineffective or plan.moves or plan.held or self.written:
             return None
         state = stored.state(self.work.files, self.etags)
         names = (*plan.unchanged, *(change.data_source for change in plan.changes))
@@ -267,29 +257,8 @@ class NodeTask:
         )
 
 
-class _Guard:
-    """Runs one step of one document; a failure stays that document's own."""
-
-    def __init__(self, task: NodeTask, document: DocumentWork, phase: str) -> None:
-        self._task = task
-        self._document = document
-        self._phase = phase
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if error is None:
-            self._task.run.health.worked()
-            return False
-        if isinstance(error, ProductError):
-            self._task.failed(self._document, error, self._phase)
-            return True
-        return False
-
-
 def check_effective(
-    client: ConfigDBClient, place: Place, decision: Decision, known: Etags | None, aside: Collection[str] = ()
+    client: ConfigDBClient, place: DocumentAddress, decision: Decision, known: Etags | None, aside: Collection[str] = ()
 ) -> None:
     """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
 
@@ -363,14 +332,14 @@ def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environmen
 
 def _move_place(
     catalog: RemoteEnvironment, environment: int, data_source: str, level: LevelPath, move: OverrideMove
-) -> Place:
+) -> DocumentAddress:
     definition = catalog.definition(data_source)
     if definition is None:
         raise UnexpectedAnswerError(
             f"ConfigDB has no data source {data_source}: the override stays in {_move_origin(move)}",
             way_out="run again",
         )
-    return Place(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
+    return DocumentAddress(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
 
 
 def _holds_move(found: dict[str, Json], move: OverrideMove) -> bool:
@@ -396,7 +365,7 @@ def _move_origin(move: OverrideMove) -> str:
     return edits.shown_key((move.folder, move.stem))
 
 
-def _move_comment(client: ConfigDBClient, source: Place, move: OverrideMove) -> str:
+def _move_comment(client: ConfigDBClient, source: DocumentAddress, move: OverrideMove) -> str:
     """Return what the history says: where it was, and who had set it, as far as the server knows."""
     reason = f"moved from {_move_origin(move)}"
     if move.source != move.target:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.jsonvalues import ABSENT, Document, Json, combine_digests, value_digest
 from configdb_sync.store.records import HiddenKey, Record
 from configdb_sync.sync.three_way_merge import equal, node_values, settle

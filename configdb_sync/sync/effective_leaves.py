@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path
@@ -67,7 +67,7 @@ def read_levels(
 
 def leaves(levels: Sequence[Level], effective: Document) -> list[Leaf]:
     """Return all leaves: those under an override first, each part in the order of the documents. Pure."""
-    beneath = merge.effective((level.values, {}) for level in levels)
+    beneath = level_merge.effective((level.values, {}) for level in levels)
     winners: dict[str, tuple[str, bool]] = {}
     over: dict[str, Level] = {}
     for level in levels:

@@ -11,11 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from configdb_sync.addresses import Seen
-from configdb_sync.configdb.change import Change, Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.configdb.model import Etags, OverrideNote, ServerKind
-from configdb_sync.errors import ProductError, SettingsError
+from configdb_sync.configdb.model import DocumentAddress, DocumentChange, Etags, OverrideNote, ServerKind
+from configdb_sync.errors import ConflictError, ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, natural_key, place_of
 from configdb_sync.store.database import Database
@@ -258,8 +256,8 @@ class Collector:
             if document_digest(found) != listed:
                 raise ConflictError(f"someone changed its {kind} meanwhile; they were left", way_out="run again")
             put(env, node.levels, definition, {}, if_match=etag)
-            place = Place(env, node.levels, document.data_source, definition, innermost=True)
-            self._client.changed(Change(place, kind, found, {}))
+            place = DocumentAddress(env, node.levels, document.data_source, definition, innermost=True)
+            self._client.changed(DocumentChange(place, kind, found, {}))
 
     def _forget(self, node: GoneNode, gone: Collection[str]) -> None:
         definition, env = self._catalog.records, self._options.environment

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.configdb.model import OverrideNote
 from configdb_sync.jsonvalues import ABSENT, Document
 from configdb_sync.names import natural_key

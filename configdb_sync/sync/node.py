@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import Any
 
-from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
 from configdb_sync.hiera import HieraDocument, Reader
 from configdb_sync.hiera.data_sources import NodeMap, map_node
 from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker
-from configdb_sync.nailgun.roster import Roster
+from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
-from configdb_sync.store.records import Records
-from configdb_sync.sync.decide import Decision, Write, decide, needs_stored, what_node_means
+from configdb_sync.sync.decide import Decision, Meant, Write, decide, needs_stored, what_node_means
 from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.fingerprint import decode, files_digest
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
-from configdb_sync.sync.limits import CircuitBreaker
 from configdb_sync.sync.node_identity import IdentityGuard, NodeIdentifier
-from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork
+from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork, RunContext
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
 from configdb_sync.sync.record_recovery import Elsewhere, NodeRecords, changed_by_others
-from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.remote_node import RemoteNode, RemoteNodeWithFolders
-from configdb_sync.sync.run_options import RunOptions, Stage
+from configdb_sync.sync.run_options import Stage
 from configdb_sync.sync.safety_checks import ambiguous, unsafe_change, withheld
 from configdb_sync.sync.standing_overrides import standing_values
 
@@ -42,50 +38,25 @@ class _Node:
 
     read: NodeRead
     base: Mapping[str, HieraDocument] = field(repr=False)
-    identity: IdentityGuard
+    guard: IdentityGuard
     records: NodeRecords = field(repr=False)
+    remote: RemoteNode
+    plan: PlanBuilder
 
-    @functools.cached_property
+    @cached_property
     def strange(self) -> bool:
         """Whether values of the node were uploaded, and no record of it is left anywhere."""
-        return self.records.unknown and self.records.stored.has_values
+        return self.records.unknown and self.remote.has_values
 
 
-@dataclass(frozen=True)
 class Examiner:
-    """Looks at nodes for one run.
+    """Examines the nodes of one run. Safe for several threads."""
 
-    ``allowed`` are the unsafe changes that the user let through, ``roster`` what Nailgun knows of the nodes.
-    """
-
-    QUICK: ClassVar[bool] = True
-    """Whether nodes at rest may be told by digests (``quiet``)."""
-
-    TAKES_OVER: ClassVar[bool] = True
-    """Whether documents that hold a whole folder are looked for (``folders``)."""
-
-    HOLDS_OURS: ClassVar[bool] = True
-    """Whether the files may hold our writing, that of other environments too (``elsewhere``)."""
-
-    client: ConfigDBClient
-    catalog: RemoteEnvironment
-    reader: Reader
-    records: Records
-    masker: Masker
-    health: CircuitBreaker
-    options: RunOptions
-    allowed: frozenset[UnsafeChange] = frozenset()
-    roster: Roster | None = None
-
-    @functools.cached_property
-    def who(self) -> NodeIdentifier:
-        """Tells who nodes are."""
-        return NodeIdentifier(self.options, self.roster)
-
-    @functools.cached_property
-    def elsewhere(self) -> Elsewhere:
-        """What ConfigDB keeps in other environments."""
-        return Elsewhere(self.client, self.options.environment)
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._reader = Reader()
+        self._identifier = NodeIdentifier(run.options, run.roster)
+        self._elsewhere = Elsewhere(run.client, run.options.environment)
 
     def examine(self, read: NodeRead | NodeError) -> NodeWork | None:
         """Return what is to be done with a node; None if the run isn't asked for it.
@@ -96,113 +67,124 @@ class Examiner:
         if isinstance(read, NodeError):
             return NodeWork(NodePlan(read.node or "?", problems=(read,)))
         if isinstance(read, NodeLeftOut):
-            asked = not self.options.nodes or {read.identity, read.fqdn} & set(self.options.nodes)
+            asked = self._run.options.asks_for(read.identity, read.fqdn)
             return NodeWork(NodePlan(read.identity, read.fqdn, notes=(read.why,))) if asked else None
         try:
             return self._examine(read)
         except ProductError as error:
-            self.health.failed(error)
+            self._run.breaker.failed(error)
             return NodeWork(NodePlan(read.identity, problems=(error.located(node=read.identity),)))
 
-    def _at_rest(self, read: NodeRead, files: str) -> tuple[NodeWork | None, RemoteNode | None]:
-        """Return a node's work if digests tell that there is none, and what was read of ConfigDB to tell it."""
-        body = self.records.quiet(read.identity)
+    def _remote(self, levels: LevelPath) -> RemoteNode:
+        return RemoteNode(self._run.client, self._run.remote, self._run.options.environment, levels)
+
+    def _unchanged(self, read: NodeRead, files: str) -> tuple[NodeWork | None, RemoteNode | None]:
+        """Return a node's work if its fingerprint says that there is none, and what was read of ConfigDB for that."""
+        run, body = self._run, self._run.records.fingerprint(read.identity)
         if body is None:
             return None, None
-        quiet = decode(body)
-        stored = RemoteNode(self.client, self.catalog, self.options.environment, quiet.levels)
-        if not self.catalog.may_work_on(quiet.wanted) or stored.state(files) != quiet.state:
-            return None, stored
-        if self.roster is not None:
-            self.roster.check(read.identity, quiet.fqdn)
-        self.catalog.claim(quiet.levels, read.identity)
-        self.catalog.want(quiet.wanted)
+        found = decode(body)
+        remote = self._remote(found.levels)
+        if not run.remote.may_work_on(found.wanted) or remote.state(files) != found.state:
+            return None, remote
+        if run.roster is not None:
+            run.roster.check(read.identity, found.fqdn)
+        run.remote.claim(found.levels, read.identity)
+        run.remote.want(found.wanted)
         plan = NodePlan(
-            read.identity, quiet.fqdn, unchanged=quiet.unchanged, undeclared=quiet.undeclared, notes=quiet.notes
+            read.identity, found.fqdn, unchanged=found.unchanged, undeclared=found.undeclared, notes=found.notes
         )
-        return NodeWork(plan, stored), stored
+        return NodeWork(plan, remote), remote
 
     def _examine(self, read: NodeRead) -> NodeWork | None:
-        options, files = self.options, None
-        if self.QUICK and options.stage is None:
+        run, options = self._run, self._run.options
+        files: str | None = None
+        remote: RemoteNode | None = None
+        if run.source is not None:
+            read = run.source.files(read, run)
+        elif options.stage is None:
             files = files_digest(read, options.levels, options.data_sources)
-        stored: RemoteNode | None = None
         if files is not None:
-            found, stored = self._at_rest(read, files)
-            if found is not None:
-                asked = not self.options.nodes or {read.identity, found.plan.fqdn} & set(self.options.nodes)
-                return found if asked else None
+            work, remote = self._unchanged(read, files)
+            if work is not None:
+                return work if options.asks_for(read.identity, work.plan.fqdn) else None
         paths = {*read.files, *(path for path in read.faults if not path.endswith("/"))}
         layout = layout_of(paths)
         base = {path: self._base_document(read, path) for path in layout.base_files}
         values = {path: document.values for path, document in base.items()}
         facts = facts_of(layout, values)
-        if self.options.nodes and not {read.identity, facts.fqdn} & set(self.options.nodes):
+        if not options.asks_for(read.identity, facts.fqdn):
             return None
-        self.who.check(read, facts, layout)
-        sources = self.who.data_sources(layout, facts.scope)
+        self._identifier.check(read, facts, layout)
+        sources = self._identifier.data_sources(layout, facts.scope)
         mapped = map_node(sources, facts.scope, paths)
         levels = options.addresses.of_facts(facts.scope)
-        self.catalog.claim(levels, read.identity)
-        if stored is None or stored.levels != levels:
-            stored = RemoteNode(self.client, self.catalog, self.options.environment, levels)
-        plan = PlanBuilder(read.identity, facts.fqdn, mapped)
-        own, elsewhere = self.records.of_node(read.identity), self.records.left_elsewhere(read.identity)
-        folders = folder_documents(mapped, sources, paths, self.catalog.names) if self.TAKES_OVER else None
-        if folders is not None:
-            stored = RemoteNodeWithFolders(stored, folders, own or stored.records())
-            plan.takes_over(stored)
-        identity = IdentityGuard(layout, values, functools.partial(self.who.told, layout))
-        records = NodeRecords(own, elsewhere, stored)
-        if self.HOLDS_OURS:
-            records = replace(records, others=self.elsewhere.of_node(levels, facts.scope).of)
-        node = _Node(read, base, identity, records)
+        run.remote.claim(levels, read.identity)
+        if remote is None or remote.levels != levels:
+            remote = self._remote(levels)
+        plan = PlanBuilder.begun(read.identity, facts.fqdn, mapped)
+        own, elsewhere = run.records.of_node(read.identity), run.records.left_elsewhere(read.identity)
+        if run.source is None:
+            folders = folder_documents(mapped, sources, paths, run.remote.names)
+            if folders is not None:
+                remote = RemoteNodeWithFolders(remote, folders, own or remote.records())
+                plan.moves, plan.held = remote.moves, remote.held
+                plan.notes += remote.notes
+        records = NodeRecords(own, elsewhere, remote)
+        if run.source is None:
+            records = replace(records, others=self._elsewhere.of_node(levels, facts.scope).of)
+        guard = IdentityGuard(layout, values, partial(self._identifier.told, layout))
+        node = _Node(read, base, guard, records, remote, plan)
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
-        self.catalog.want(wanted)
-        documents, reached = [], set()
-        for name, path in self._paths(read, mapped, stored).items():
-            try:
-                work = self._document_work(node, name, path, stored, plan)
-            except ProductError as error:
-                self.health.failed(error)
-                plan.problems.append(error.located(node=read.identity, file=path, data_source=name))
-            else:
-                self.health.worked()
-                reached.add(name)
-                documents += [] if work is None else [work]
-        # A move takes place only with its file: where that can't be worked on, the override stays where it is.
-        plan.moves = tuple(move for move in plan.moves if move.data_source in reached)
-        fresh = node.records.unknown and not node.strange
-        return NodeWork(
-            plan.build(), stored, tuple(documents), wanted, own, frozenset(elsewhere), fresh, files, plan.moves
-        )
+        run.remote.want(wanted)
+        documents = self._documents(node, self._paths(node, mapped))
+        fresh = records.unknown and not node.strange
+        return NodeWork(plan.build(), remote, documents, wanted, own, frozenset(elsewhere), fresh, files, plan.moves)
 
-    def _document_work(
-        self, node: _Node, name: str, path: str, stored: RemoteNode, plan: PlanBuilder
-    ) -> DocumentWork | None:
+    def _documents(self, node: _Node, paths: Mapping[str, str]) -> tuple[DocumentWork, ...]:
+        documents, reached = [], set()
+        for name, path in paths.items():
+            try:
+                document = self._document_work(node, name, path)
+            except ProductError as error:
+                self._run.breaker.failed(error)
+                node.plan.problems.append(error.located(node=node.plan.node, file=path, data_source=name))
+            else:
+                self._run.breaker.worked()
+                reached.add(name)
+                documents += [] if document is None else [document]
+        # A move takes place only with its file: where that can't be worked on, the override stays where it is.
+        node.plan.moves = tuple(move for move in node.plan.moves if move.data_source in reached)
+        return tuple(documents)
+
+    def _document_work(self, node: _Node, name: str, path: str) -> DocumentWork | None:
         """Return what is to be done with one document; None if no run has to do with it, or not yet."""
-        self.catalog.check_owner(name)
-        stored.check(name)
-        fault = node.read.fault_of(path)
+        read, remote = node.read, node.remote
+        self._run.remote.check_owner(name)
+        remote.check(name)
+        fault = read.fault_of(path)
         if fault is not None:
             raise fault
-        if self.options.stage is Stage.PRE and path not in node.read.files:
-            plan.leave(name, path, stored)
+        if self._run.options.stage is Stage.PRE and path not in read.files:
+            # The deployment may still write the file (U2).
+            if remote.values_digest(name) != EMPTY_DIGEST or remote.effective_digest(name) != EMPTY_DIGEST:
+                node.plan.notes.append(f"{path}: it isn't there yet; left to the stage main")
             return None
-        if stored.is_left(name):
+        if remote.is_left(name):
             return None
-        document = node.base.get(path) or self._document(node.read, path)
+        document = node.base.get(path) or self._document(read, path)
         strange = node.strange
         if name not in node.records.own and document is not None:
-            strange = stored.is_strange(name, document, unknown=node.records.unknown, strange=strange)
-        subject = ExaminedDocument(name, path, node.read.files.get(path), document, None, strange, node.identity)
-        subject = node.records.told(subject)
-        return self._one(subject, stored, plan)
+            strange = remote.is_strange(name, document, unknown=node.records.unknown, strange=strange)
+        examined = ExaminedDocument(name, path, read.files.get(path), document, None, strange)
+        return self._decided(node, node.records.told(examined))
 
-    def _paths(self, _read: NodeRead, mapped: NodeMap, stored: RemoteNode) -> dict[str, str]:
+    def _paths(self, node: _Node, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
+        if self._run.source is not None:
+            return {name: path for name, path in mapped.sources.items() if path in node.read.files}
         paths = dict(mapped.sources)
-        for name in (*self.catalog.names, *stored.concerned):
+        for name in (*self._run.remote.names, *node.remote.concerned):
             path = None if name in paths else mapped.path_of(name)
             if path is not None:
                 paths[name] = path
@@ -217,136 +199,122 @@ class Examiner:
         return document
 
     def _document(self, read: NodeRead, path: str) -> HieraDocument | None:
-        file = read.files.get(path)
+        file, source = read.files.get(path), self._run.source
         if file is None:
             return None
         try:
-            return self.reader.read(file.content)
+            return self._reader.read(file.content) if source is None else source.parse(file)
         except DocumentError as error:
             raise error.located(node=read.identity, file=path) from error
 
-    def _one(self, subject: ExaminedDocument, stored: RemoteNode, plan: PlanBuilder) -> DocumentWork:
-        name, document, record = subject.data_source, subject.document, subject.record
-        before_digest = stored.values_digest(name)
-        needs = needs_stored(document, record) and (record is not None or subject.strange)
-        meant = what_node_means(
-            document,
-            record,
-            stored.values(name) if needs else None,
-            stored.effective(name) if needs else {},
-            self.options.accept,
-        )
-        above, overrides = stored.above(name), stored.overrides(name)
-        ordered: Mapping[str, Json] = {}
-        if self.catalog.orders:
-            beneath = merge_levels([*above, (meant.values, overrides)])
-            ordered = standing_values(self.catalog.orders, name, overrides, beneath)
-        decision = decide(document, meant, above, {**overrides, **ordered}, record)
-        subject.identity.check(subject.path, decision)
-        plan.problems.extend(ambiguous(subject, key, plan.node) for key in meant.ambiguous)
+    def _decided(self, node: _Node, examined: ExaminedDocument) -> DocumentWork:
+        run, remote, plan = self._run, node.remote, node.plan
+        name, document = examined.data_source, examined.document
+        record = examined.record if run.source is None else None
+        before_digest = remote.values_digest(name)
+        if run.source is None:
+            meant = self._meant(examined, remote)
+        else:
+            meant, notes = run.source.meant(examined, remote, run.options.accept)
+            plan.notes += notes
+        above, overrides = remote.above(name), remote.overrides(name)
         levels = [*above, (meant.values, overrides)]
-        plan.idle.extend(ineffective_overrides(name, stored.places[-len(levels) :], levels))
-        if record is not None and changed_by_others(before_digest, meant.digest, record):
-            plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
-        if document is not None:
-            plan.notes.extend(f"{subject.path}: {warning}" for warning in document.warnings)
+        ordered: Mapping[str, Json] = {}
+        if run.source is None and run.remote.standing:
+            ordered = standing_values(run.remote.standing, name, overrides, merge_levels(levels))
+        decision = decide(document, meant, above, {**overrides, **ordered}, record)
+        if run.source is None:
+            node.guard.check(examined.path, decision)
+        elif document is not None:
+            # The file exists in thought only: it holds what is uploaded, whatever the overrides are.
+            decision = replace(decision, write=Write.NONE, target=document.values, hidden={})
+        plan.problems += [ambiguous(examined, key, plan.node) for key in meant.ambiguous]
+        if run.source is None:
+            plan.ineffective += ineffective_overrides(name, remote.places[-len(levels) :], levels)
+            if record is not None and changed_by_others(before_digest, meant.digest, record):
+                plan.notes.append(f"{name}: someone else changed its values in ConfigDB; the node's own replace them")
+            if document is not None:
+                plan.notes += [f"{examined.path}: {warning}" for warning in document.warnings]
         change = None
         if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
-            change = change_of(subject, stored, before_digest, decision, self.masker)
+            change = change_of(examined, remote, before_digest, decision, run.masker)
             if ordered:
-                change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, self.masker))
+                change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, run.masker))
             if document is not None:
-                self._gate(plan, change, document, stored, decision)
+                self._check_safety(node, change, document, decision)
             plan.changes.append(change)
         else:
             plan.unchanged.append(name)
         return DocumentWork(
-            name, subject.path, subject.file, document, decision, record, change, ordered, stored.aside(name)
+            name, examined.path, examined.file, document, decision, record, change, ordered, remote.aside(name)
         )
 
-    def _gate(
-        self,
-        plan: PlanBuilder,
-        change: DocumentChange,
-        document: HieraDocument,
-        stored: RemoteNode,
-        decision: Decision,
-    ) -> None:
-        before = stored.values(change.data_source) if change.uploads else {}
-        unsafe = unsafe_change(
-            plan.node, change, decision, found=document.values, stored=before, share=self.options.unsafe_share
-        )
-        if unsafe is not None and unsafe not in self.allowed:
-            plan.unsafe.append(unsafe)
+    def _meant(self, examined: ExaminedDocument, remote: RemoteNode) -> Meant:
+        name, document, record = examined.data_source, examined.document, examined.record
+        needs = needs_stored(document, record) and (record is not None or examined.strange)
+        stored, effective = (remote.values(name), remote.effective(name)) if needs else (None, {})
+        return what_node_means(document, record, stored, effective, self._run.options.accept)
+
+    def _check_safety(self, node: _Node, change: DocumentChange, document: HieraDocument, decision: Decision) -> None:
+        before = node.remote.values(change.data_source) if change.uploads else {}
+        share = self._run.options.unsafe_share
+        unsafe = unsafe_change(node.plan.node, change, decision, found=document.values, stored=before, share=share)
+        if unsafe is not None and unsafe not in self._run.allowed:
+            node.plan.unsafe.append(unsafe)
             raise withheld(unsafe)
 
 
+@dataclass
 class PlanBuilder:
-    """Collects one node's plan while its documents are looked at."""
+    """Collects one node's plan while its documents are examined."""
 
-    def __init__(self, node: str, fqdn: str | None, mapped: NodeMap) -> None:
-        self.node = node
-        self.fqdn = fqdn
-        self.undeclared = mapped.undeclared
-        self.changes: list[DocumentChange] = []
-        self.unchanged: list[str] = []
-        self.notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
-        self.problems: list[ProductError] = [fault.located(node=node) for fault in mapped.faults.values()]
-        self.unsafe: list[UnsafeChange] = []
-        self.idle: list[IneffectiveOverride] = []
-        self.moves: tuple[OverrideMove, ...] = ()
-        self.held: tuple[HeldOverride, ...] = ()
+    node: str
+    fqdn: str | None
+    undeclared: tuple[str, ...]
+    notes: list[str]
+    problems: list[ProductError]
+    changes: list[DocumentChange] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    unsafe: list[UnsafeChange] = field(default_factory=list)
+    ineffective: list[IneffectiveOverride] = field(default_factory=list)
+    moves: tuple[OverrideMove, ...] = ()
+    held: tuple[HeldOverride, ...] = ()
 
-    def leave(self, name: str, path: str, stored: RemoteNode) -> None:
-        """Take note of a file that isn't there yet before the deployment: it may come, so nothing is done (U2)."""
-        if stored.values_digest(name) != EMPTY_DIGEST or stored.effective_digest(name) != EMPTY_DIGEST:
-            self.notes.append(f"{path}: it isn't there yet; left to the stage main")
-
-    def takes_over(self, stored: RemoteNodeWithFolders) -> None:
-        """Take note of documents that hold a whole folder (U31)."""
-        self.moves, self.held = stored.moves, stored.held
-        self.notes += stored.notes
+    @classmethod
+    def begun(cls, node: str, fqdn: str | None, mapped: NodeMap) -> PlanBuilder:
+        """Return a plan with what the mapping of the node's files says."""
+        notes = [f"{name}: {note}" for name, note in mapped.notes.items()]
+        return cls(node, fqdn, mapped.undeclared, notes, [fault.located(node=node) for fault in mapped.faults.values()])
 
     def build(self) -> NodePlan:
         """Return the plan."""
-        return NodePlan(
-            node=self.node,
-            fqdn=self.fqdn,
-            changes=tuple(self.changes),
-            unchanged=tuple(self.unchanged),
-            undeclared=self.undeclared,
-            notes=tuple(self.notes),
-            problems=tuple(self.problems),
-            unsafe=tuple(self.unsafe),
-            idle=tuple(self.idle),
-            moves=self.moves,
-            held=self.held,
-        )
+        built: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(self).items()}
+        return NodePlan(**built)
 
 
 def change_of(
-    subject: ExaminedDocument, stored: RemoteNode, before_digest: str, decision: Decision, masker: Masker
+    examined: ExaminedDocument, remote: RemoteNode, before_digest: str, decision: Decision, masker: Masker
 ) -> DocumentChange:
     """Return what the plan says of a document; ``before_digest`` is the one of its stored values."""
-    name, meant = subject.data_source, decision.meant
+    name, meant = examined.data_source, decision.meant
     upload: tuple[LeafChange, ...] = ()
     written: tuple[LeafChange, ...] = ()
     if before_digest != meant.digest:
-        upload = changes(stored.raw_values(name), meant.values, masker)
+        upload = changes(remote.raw_values(name), meant.values, masker)
     if decision.write is not Write.NONE:
-        found = {} if subject.document is None else subject.document.values
+        found = {} if examined.document is None else examined.document.values
         written = changes(found, decision.target, masker)
     return DocumentChange(
         data_source=name,
-        path=subject.path,
+        path=examined.path,
         first=before_digest == EMPTY_DIGEST,
         upload=upload,
         write=decision.write,
         written=written,
         digests=Digests(
-            file=None if subject.file is None else subject.file.sha256,
+            file=None if examined.file is None else examined.file.sha256,
             stored=before_digest,
-            effective_before=stored.effective_digest(name),
+            effective_before=remote.effective_digest(name),
             values=meant.digest,
             target=decision.effective_digest,
         ),

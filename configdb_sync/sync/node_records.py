@@ -1,4 +1,11 @@
-"""One node's records while it is worked on: in our own database first, then, as digests, in ConfigDB (U18)."""
+"""One node's records while it is worked on: in our own database first, then, as digests, in ConfigDB (U18).
+
+By the digests a new master doesn't take our writing for the node's. They are one document a node, in the data source
+``records`` of the component ``/configdb-sync/<environment>``. For each data source it holds: the digests of its hidden
+keys (what the node means by them, what the file may hold of ours, and the leaves that are ours alone), the types that
+JSON lacks in them, the keys left ambiguous, and the sha256 of a file that was made for an override. Keys that aren't
+hidden need no memory: for them the file is the truth.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +22,9 @@ from configdb_sync.sync.three_way_merge import Path, equal, key_value, leaves_of
 class NodeMemory:
     """The records of one node.
 
-    ``known`` are our own as they are, by data source. ``stored`` is what ConfigDB holds of the node (None where it was
-    not asked), ``worked_on`` the data sources that this run looks at: what ConfigDB keeps of others stays. Those that
-    are ``outdated`` are written anew even if they say the same, so that they are the newest.
+    ``known`` are our own records, by data source. ``stored`` is what ConfigDB holds of the node (None if it was not
+    asked), ``worked_on`` the data sources of this run: records of others stay in ConfigDB. ``outdated`` ones are
+    written again even without a change, so that they are the newest.
     """
 
     def __init__(
@@ -39,7 +46,7 @@ class NodeMemory:
         self._told = True if stored is None else stored.has_records or not self._known
 
     def remember(self, records: Mapping[str, Record]) -> None:
-        """Keep these records, durably, before anything that they speak of is done. Raises ``StateError``."""
+        """Store these records, durably, before the changes that they describe are made. Raises ``StateError``."""
         gone = [name for name, record in records.items() if record == BLANK and name in self._known]
         changed = {
             name: record
@@ -55,7 +62,7 @@ class NodeMemory:
         self._told = self._told and not changed and not gone
 
     def tell_configdb(self) -> None:
-        """Let ConfigDB keep the digests of the records, so that they hold on another master."""
+        """Store the digests of the records in ConfigDB, for other masters."""
         if self._told or self._stored is None:
             return
         kept = {name: to_json(record) for name, record in self._known.items()}
@@ -65,7 +72,7 @@ class NodeMemory:
 
 
 FROM_NAILGUN: Json = {"nailgun": True}
-"""What stands for a document that only Nailgun's data was uploaded of: nothing of ours is in the node's file (U21)."""
+"""The record of a document that was uploaded from Nailgun's data alone: nothing of ours is in the node's file (U21)."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class HiddenDigests:
 
 @dataclass(frozen=True)
 class DigestRecord:
-    """A record without its contents. ``created``: the sha256 that a file has which was made for an override."""
+    """A record without its contents. ``created``: the sha256 of a file that was made for an override."""
 
     hidden: Mapping[str, HiddenDigests]
     types: Mapping[str, Json] = field(default_factory=dict)
@@ -138,11 +145,10 @@ def from_json(value: Json) -> DigestRecord | None:
 
 
 def recovered(digests: DigestRecord, file: Document | None, stored: Document, sha256: str | None) -> Record:
-    """Return the record that a master without records of its own may go on with.
+    """Return the record with which a master without records of its own continues.
 
-    A hidden key whose content in the file has a digest that we wrote is ours, and means what is stored of it. Any other
-    hidden key is left to be settled by its leaves, of which those that we wrote are known. The nodes' own texts are
-    lost.
+    A hidden key whose content in the file has a digest that we wrote is ours, and means the stored values. Any other
+    hidden key is settled by its leaves, of which those that we wrote are known. The nodes' own texts are lost.
     """
     found: Document = {} if file is None else file
     hidden: dict[str, HiddenKey] = {}
@@ -167,14 +173,14 @@ def recovered(digests: DigestRecord, file: Document | None, stored: Document, sh
 
 
 def reconciled(own: Record, digests: DigestRecord, found: Record, file: Document | None) -> Record:
-    """Return the record to go on with where our own and ConfigDB's differ; ``found`` is the one recovered from these.
+    """Return the record to continue with if our own and ConfigDB's differ; ``found`` was recovered from the latter.
 
-    ConfigDB's is never behind the file: it is told before a file is written and again after (``carry_out``). Ours
-    may be, after a backup was put back or another master was at work. It helps where it knows the contents
-    behind ConfigDB's digests, and with the nodes' own texts, which are put back only where they fit.
+    ConfigDB's is never older than the file: it is stored before a file is written and again after. Ours may be, after a
+    backup was restored or another master was at work. It helps where it has the contents of ConfigDB's digests, and
+    with the nodes' own texts, which are put back only where they fit.
 
-    But ConfigDB's may be of another copy of the node's files. So a key in which ours alone sees our writing is left
-    to be settled by its leaves: taken for the node's, an override would be frozen.
+    But ConfigDB's may be of another copy of the node's files. So a key in which only ours sees our writing is settled
+    by its leaves: taken for the node's, an override would be frozen.
     """
     content = {} if file is None else file
     hidden = dict(found.hidden)

@@ -1,20 +1,27 @@
-"""What a run has to do for one node and for each document, and the making of a file's new content and record. Pure."""
+"""What examining a node hands on to applying: its work, and each file's new content and record."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.hiera import HieraDocument, Rewrite, created, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
-from configdb_sync.nodes.node_files import NodeFile
-from configdb_sync.store.records import Record
-from configdb_sync.sync.decide import Decision, Write, hidden_after_write
+from configdb_sync.masking import Masker
+from configdb_sync.nailgun.roster import Roster
+from configdb_sync.nodes.node_files import NodeFile, NodeRead, Nodes
+from configdb_sync.store.approvals import UnsafeChange
+from configdb_sync.store.records import Record, Records
+from configdb_sync.sync.decide import Accept, Decision, Meant, Write, hidden_after_write
 from configdb_sync.sync.folder_documents import OverrideMove
-from configdb_sync.sync.node_identity import IdentityGuard
+from configdb_sync.sync.limits import CircuitBreaker, Deadline
 from configdb_sync.sync.plan import DocumentChange, NodePlan
+from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.remote_node import RemoteNode
+from configdb_sync.sync.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -30,14 +37,14 @@ class ExaminedDocument:
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
     strange: bool
-    identity: IdentityGuard
 
 
 @dataclass(frozen=True)
 class DocumentWork:
     """One document with the decision on it and all that carrying it out takes.
 
-    ``aside``: keys of its overrides that are files of a folder (``folders``); they are no part of the decision.
+    ``aside``: keys of its overrides that are files of a folder (``folder_documents``), which the decision
+    leaves out.
     """
 
     data_source: str
@@ -56,7 +63,7 @@ class NodeWork:
     """One node's plan, its documents, the data sources that ConfigDB must have for it, and our records as they are.
 
     ``outdated``: the data sources of which another environment has newer records. ``fresh``: nothing was ever uploaded
-    of this node. ``files``: the digest of its files if it may be remembered as one at rest (``quiet``). ``moves``:
+    of this node. ``files``: the digest of its files if the run may remember the node's fingerprint. ``moves``:
     overrides to be moved out of folders' documents before anything else.
     """
 
@@ -69,6 +76,43 @@ class NodeWork:
     fresh: bool = False
     files: str | None = None
     moves: tuple[OverrideMove, ...] = ()
+
+
+class UploadSource(Protocol):
+    """A source of documents other than the nodes' own files: what it gives is uploaded, and no file is written."""
+
+    def files(self, read: NodeRead, run: RunContext) -> NodeRead:
+        """Return what was read of a node with one file for each document."""
+
+    def parse(self, file: NodeFile) -> HieraDocument:
+        """Return a file's document. Raises ``DocumentError``."""
+
+    def meant(self, examined: ExaminedDocument, remote: RemoteNode, accept: Accept) -> tuple[Meant, tuple[str, ...]]:
+        """Return what is to be uploaded of a document, and notes for the plan."""
+
+    def begin_records(self, work: NodeWork) -> None:
+        """Let ConfigDB note, before anything is uploaded, where the documents come from."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all nodes of one run share.
+
+    ``allowed``: unsafe changes that the user let through. ``roster``: what Nailgun knows of the nodes, None without
+    Nailgun. ``source``: where documents come from, None for the nodes' own files.
+    """
+
+    client: ConfigDBClient
+    nodes: Nodes
+    remote: RemoteEnvironment
+    records: Records
+    options: RunOptions
+    deadline: Deadline
+    masker: Masker
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    allowed: frozenset[UnsafeChange] = frozenset()
+    roster: Roster | None = None
+    source: UploadSource | None = None
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class NodePlan:
     notes: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
     unsafe: tuple[UnsafeChange, ...] = ()
-    idle: tuple[IneffectiveOverride, ...] = ()
+    ineffective: tuple[IneffectiveOverride, ...] = ()
     moves: tuple[OverrideMove, ...] = ()
     held: tuple[HeldOverride, ...] = ()
 

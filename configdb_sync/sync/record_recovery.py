@@ -1,4 +1,8 @@
-"""Which record holds for a document: our own, the one that ConfigDB's digests tell, or another environment's (U18)."""
+"""Which record holds for a document (U18): our own, the one of ConfigDB's digests, or another environment's.
+
+Other environments are asked for documents that neither we nor ConfigDB remember here: a node that came from another
+environment brought that one's overrides along.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,8 @@ from configdb_sync.sync.three_way_merge import equal, key_value
 class NodeRecords:
     """What is remembered of one node, by data source.
 
-    ``own`` are our records of it in this environment, ``elsewhere`` those of other environments that are newer,
-    ``stored`` what ConfigDB has. ``others`` gives what ConfigDB keeps of a document's records in other environments:
-    their digests, with the values there.
+    ``own`` are our records of it in this environment, ``elsewhere`` newer ones of other environments, ``stored`` what
+    ConfigDB has. ``others`` returns the digests of a document's records in other environments, with the values there.
     """
 
     own: Mapping[str, Record]

@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from configdb_sync import addresses
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Definition, Environment, Etags, ServerKind
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError
+from configdb_sync.configdb.model import Definition, DocumentAddress, Environment, Etags, ServerKind
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError, UnsupportedError
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
@@ -36,7 +34,7 @@ class RemoteEnvironment:
         self._registered: dict[str, int] | None = None
         self._components: dict[int, str] = {}
         self._records: int | None = None
-        self._orders: tuple[StandingOverride, ...] = ()
+        self._standing: tuple[StandingOverride, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
         self.moving = threading.Lock()
@@ -74,7 +72,7 @@ class RemoteEnvironment:
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
             recorded = told["tenant"] if isinstance(told.get("tenant"), str) else None
-            self._orders = from_records(told)
+            self._standing = from_records(told)
             self._check_templates(addresses.from_records(told))
         self._tenant = self._owners.home(self._number, recorded, self._setting)
 
@@ -95,7 +93,7 @@ class RemoteEnvironment:
         noted = levels == DEFAULT_LEVELS if self._recorded is None else len(self._recorded) == len(levels)
         if self._records is None or noted:
             return
-        root = Place(self._number, (), RECORDS, self._records, innermost=False)
+        root = DocumentAddress(self._number, (), RECORDS, self._records, innermost=False)
         changes.rewrite(self._client, root, lambda document: addresses.to_records(document, levels))
         self._recorded = levels
 
@@ -130,9 +128,9 @@ class RemoteEnvironment:
         return self._records
 
     @property
-    def orders(self) -> tuple[StandingOverride, ...]:
-        """The standing orders of the environment."""
-        return self._orders
+    def standing(self) -> tuple[StandingOverride, ...]:
+        """The overrides that hold for all nodes of the environment."""
+        return self._standing
 
     @property
     def exists(self) -> bool:

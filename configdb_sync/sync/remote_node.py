@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.merge import effective as merge_levels
+from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import AmbiguousError
 from configdb_sync.hiera import HieraDocument

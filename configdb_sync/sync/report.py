@@ -37,7 +37,7 @@ class NodeReport:
     """What was done with one node: its plan, which of the data sources in it were sent and written, and which
     overrides were ``moved``.
 
-    ``quiet``: what the next run may know it by, if it is at rest now. ``bytes``: how many were sent as values, and
+    ``unchanged``: its fingerprint for the next run, if it is in step. ``bytes``: how many were sent as values, and
     written into files.
     """
 
@@ -45,7 +45,7 @@ class NodeReport:
     uploaded: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
     problems: tuple[ProductError, ...] = ()
-    quiet: UnchangedNode | None = None
+    unchanged: UnchangedNode | None = None
     bytes: int = 0
     moved: tuple[OverrideMove, ...] = ()
 

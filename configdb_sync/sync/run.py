@@ -18,19 +18,20 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import BusyError, NodeError, OutOfTimeError, ProductError
 from configdb_sync.exits import Exit, exit_of
-from configdb_sync.hiera import Reader
 from configdb_sync.masking import Masker
+from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease, lease_name, run_lock
 from configdb_sync.store.records import Records, names_seen
 from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
-from configdb_sync.sync.apply import Executor
+from configdb_sync.sync.apply import apply_node
 from configdb_sync.sync.fingerprint import encode
 from configdb_sync.sync.ineffective_overrides import Orphan, orphans
-from configdb_sync.sync.limits import CircuitBreaker, Deadline
+from configdb_sync.sync.limits import Deadline
 from configdb_sync.sync.node import Examiner
+from configdb_sync.sync.node_work import RunContext, UploadSource
 from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
 from configdb_sync.sync.remote_environment import RemoteEnvironment
@@ -38,14 +39,15 @@ from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress
 from configdb_sync.sync.run_options import RunOptions
 
+_GIVE_NODES = "give ids or FQDNs of nodes that are there"
+
 
 @dataclass(frozen=True)
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``pace``: how much time it has, None for no limit. ``examiner`` and ``executor`` are made anew for each call, with
-    the arguments of these classes: other places of nodes have other rules. ``statuses``: Nailgun's, by identity, as
-    they were before the run (U14); None without Nailgun.
+    ``deadline``: the time that it has, None for no limit. ``roster``: what Nailgun knows of the nodes, None without
+    Nailgun. ``source``: where documents come from, None for the nodes' own files.
     """
 
     identity: str
@@ -54,14 +56,18 @@ class Run:
     database: Database
     masker: Masker
     options: RunOptions
-    progress: ProgressListener
+    listener: ProgressListener
     clock: Clock
     log: RunLog = field(default_factory=NoLog)
-    pace: Deadline | None = None
+    deadline: Deadline | None = None
     owners: Owners = field(default_factory=NoOwners)
-    examiner: Callable[..., Examiner] = Examiner
-    executor: Callable[..., Executor] = Executor
-    statuses: Mapping[str, str] | None = None
+    roster: Roster | None = None
+    source: UploadSource | None = None
+
+    @property
+    def statuses(self) -> Mapping[str, str] | None:
+        """Nailgun's statuses of the nodes, by identity, as they were before the run (U14); None without Nailgun."""
+        return None if self.roster is None else self.roster.statuses
 
     def plan(self) -> Plan:
         """Return what a run would do now; nothing is changed anywhere (U20).
@@ -70,86 +76,65 @@ class Run:
         levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
         there = list(self.nodes.identities())
-        examiner, identities = self._begin(list(there))
+        run, identities = self._begin(there)
+        examiner = Examiner(run)
         plans: list[NodePlan] = []
 
         def planned(read: NodeRead | NodeError) -> NodePlan | None:
-            found = examiner.examine(read)
-            return None if found is None else found.plan
+            work = examiner.examine(read)
+            return None if work is None else work.plan
 
-        for identity, outcome in each(self.nodes, identities, planned, self._pace, self.options.parallel):
+        for identity, outcome in each(self.nodes, identities, planned, run.deadline, self.options.parallel):
             if isinstance(outcome, ProductError):
                 raise outcome
-            self._note(identity, outcome)
+            self.listener.node_done(identity, 0 if outcome is None else len(outcome.problems))
             if outcome is not None:
                 plans.append(outcome)
-        plans += [NodePlan(name, problems=(problem,)) for name, problem in self._unmatched(identities, plans)]
-        left = self._orphans(examiner, there)
-        return Plan(self.options.environment, examiner.catalog.change, in_order(plans), left)
+        plans += self._absent(identities, plans)
+        return Plan(self.options.environment, run.remote.change, in_order(plans), self._orphans(run.remote, there))
 
-    def _orphans(self, examiner: Examiner, identities: list[str]) -> tuple[Orphan, ...]:
-        if not examiner.catalog.exists or self.client.server() is not ServerKind.EMBEDDED:
-            return ()
-        addresses, seen = self.options.addresses, names_seen(self.database, self.options.environment)
-        claimed = examiner.catalog.claimed
-        taken, met = set(claimed), set(claimed.values())
-        for node in identities:
-            values = addresses.values_of(node, seen)
-            if not values and node not in met:
-                return ()  # an override may be this node's
-            taken |= values
-        return orphans(self.client.overrides_of(self.options.environment), addresses.node_level, taken)
-
-    def sync(self, tally: RunProgress | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
-        """Carry the run out and return what was done; ``tally`` tells the same meanwhile.
+    def sync(self, progress: RunProgress | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
+        """Carry the run out and return what was done; ``progress`` collects the same meanwhile.
 
         ``approved`` are unsafe changes that someone let through. Raises what ``plan`` raises if it happens before any
         node was worked on, ``PlanChangedError`` and ``UnsafeError`` if the plan isn't the one that the options name;
         later failures are in the report.
         """
         stage = None if self.options.stage is None else self.options.stage.value
-        tally = tally or RunProgress(self.identity, self.options.environment, self.clock, stage)
-        pace = self._pace
-        allowed, wanted = self._agreed(approved)
-        examiner, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
-        tally.begins(identities, lambda: examiner.catalog.made, lambda: examiner.catalog.change)
-        examiner.catalog.register()
+        progress = progress or RunProgress(self.identity, self.options.environment, self.clock, stage)
+        allowed, expected = self._agreed(approved)
+        run, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
+        examiner = Examiner(run)
+        progress.begins(identities, lambda: run.remote.made, lambda: run.remote.change)
+        run.remote.register()
         self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
-        executor = self.executor(
-            self.client, examiner.catalog, self.nodes, examiner.records, examiner.health, self.options, pace
-        )
 
-        def work(read: NodeRead | NodeError) -> NodeReport | None:
-            found = examiner.examine(read)
-            if found is None:
+        def synced(read: NodeRead | NodeError) -> NodeReport | None:
+            work = examiner.examine(read)
+            if work is None:
                 return None
-            if wanted is not None:
-                wanted.check(found.plan)
-            return executor.carry_out(found)
+            if expected is not None:
+                expected.check(work.plan)
+            return apply_node(run, work)
 
-        for identity, outcome in each(self.nodes, identities, work, pace, self.options.parallel):
+        for identity, outcome in each(self.nodes, identities, synced, run.deadline, self.options.parallel):
             if isinstance(outcome, ProductError):
-                tally.stop(outcome)
+                progress.stop(outcome)
                 continue
-            self._note(identity, None if outcome is None else outcome.plan, outcome)
-            tally.done(identity, outcome)
+            self.listener.node_done(identity, 0 if outcome is None else len(outcome.problems))
+            progress.done(identity, outcome)
             if outcome is not None:
-                problems = [Problem(one.data_source, one.what) for one in outcome.problems]
-                self.log.node_done(outcome.done, problems)
-        plans = [report.plan for report in tally.reports]
-        if tally.stopped is None:
-            for name, problem in self._unmatched(identities, plans):
-                tally.done(name, NodeReport(NodePlan(name), problems=(problem,)))
-        rest = {report.plan.node: encode(report.quiet) for report in tally.reports if report.quiet is not None}
-        examiner.records.keep_quiet(rest)
-        examiner.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
+                self.log.node_done(outcome.done, [Problem(one.data_source, one.what) for one in outcome.problems])
+        plans = [report.plan for report in progress.reports]
+        if progress.stopped is None:
+            for plan in self._absent(identities, plans):
+                progress.done(plan.node, NodeReport(plan, problems=plan.problems))
+        fingerprints = {one.plan.node: encode(one.unchanged) for one in progress.reports if one.unchanged is not None}
+        run.records.keep_fingerprints(fingerprints)
+        run.records.saw({plan.node: plan.fqdn for plan in plans if plan.fqdn})
         failpoints.here("run-done")
-        return tally.report()
-
-    @property
-    def _pace(self) -> Deadline:
-        return Deadline(self.clock) if self.pace is None else self.pace
+        return progress.report()
 
     def _agreed(self, approved: frozenset[UnsafeChange]) -> tuple[frozenset[UnsafeChange], ExpectedPlan | None]:
         """Return the unsafe changes to let through and the plan to keep to, by a plan made now if either needs one."""
@@ -166,31 +151,49 @@ class Run:
 
     def _begin(
         self, identities: list[str], allowed: frozenset[UnsafeChange] = frozenset()
-    ) -> tuple[Examiner, list[str]]:
-        if self.options.nodes and set(self.options.nodes) <= set(identities):
-            identities = [identity for identity in identities if identity in self.options.nodes]
-        catalog = RemoteEnvironment(self.client, self.options, self.owners)
-        catalog.look()
-        records = Records(self.database, self.nodes.place, self.options.environment, self.identity)
-        self.progress.begins(len(identities))
-        examiner = self.examiner(
-            self.client, catalog, Reader(), records, self.masker, CircuitBreaker(), self.options, allowed
+    ) -> tuple[RunContext, list[str]]:
+        options = self.options
+        if options.nodes and set(options.nodes) <= set(identities):
+            identities = [identity for identity in identities if identity in options.nodes]
+        remote = RemoteEnvironment(self.client, options, self.owners)
+        remote.look()
+        records = Records(self.database, self.nodes.place, options.environment, self.identity)
+        deadline = Deadline(self.clock) if self.deadline is None else self.deadline
+        self.listener.begins(len(identities))
+        run = RunContext(
+            self.client,
+            self.nodes,
+            remote,
+            records,
+            options,
+            deadline,
+            self.masker,
+            allowed=allowed,
+            roster=self.roster,
+            source=self.source,
         )
-        return examiner, identities
+        return run, identities
 
-    def _note(self, identity: str, plan: NodePlan | None, report: NodeReport | None = None) -> None:
-        problems = () if plan is None else plan.problems if report is None else report.problems
-        self.progress.node_done(identity, len(problems))
+    def _orphans(self, remote: RemoteEnvironment, identities: list[str]) -> tuple[Orphan, ...]:
+        if not remote.exists or self.client.server() is not ServerKind.EMBEDDED:
+            return ()
+        addresses, seen = self.options.addresses, names_seen(self.database, self.options.environment)
+        taken, met = set(remote.claimed), set(remote.claimed.values())
+        for node in identities:
+            values = addresses.values_of(node, seen)
+            if not values and node not in met:
+                return ()  # an override may be this node's
+            taken |= values
+        return orphans(self.client.overrides_of(self.options.environment), addresses.node_level, taken)
 
-    def _unmatched(self, identities: list[str], plans: list[NodePlan]) -> Iterator[tuple[str, ProductError]]:
-        """Yield an error for each node that was asked for and isn't there."""
+    def _absent(self, identities: list[str], plans: list[NodePlan]) -> list[NodePlan]:
+        """Return a plan with an error for each node that was asked for and isn't there."""
         found = {name for plan in plans for name in (plan.node, plan.fqdn)} | set(identities)
-        for name in self.options.nodes:
-            if name not in found:
-                yield (
-                    name,
-                    NodeError("there is no such node", node=name, way_out="give ids or FQDNs of nodes that are there"),
-                )
+        return [
+            NodePlan(name, problems=(NodeError("there is no such node", node=name, way_out=_GIVE_NODES),))
+            for name in self.options.nodes
+            if name not in found
+        ]
 
 
 @dataclass(frozen=True)
@@ -204,27 +207,27 @@ class RunSession:
     run: Run
     about: About
     folder: Path
-    pace: Deadline
-    tally: RunProgress
+    deadline: Deadline
+    progress: RunProgress
     wait: float = 240.0
     keep: int = 50
 
     def sync(self) -> Report:
         """Carry the run out and remember it. Raises ``BusyError`` if another one is at work, and as ``Run.sync``."""
-        with self._alone() as pace:
+        with self._alone() as deadline:
             journal = self._journal()
             journal.begin()
             try:
-                report = replace(self.run, log=journal, pace=pace).sync(self.tally, self._approved(pace))
+                report = replace(self.run, log=journal, deadline=deadline).sync(self.progress, self._approved(deadline))
             except ProductError as error:
-                self.tally.stop(error)
+                self.progress.stop(error)
                 code = exit_of(error)
-                journal.stopped(code.name, code, kept(self.tally.report()))
+                journal.stopped(code.name, code, kept(self.progress.report()))
                 self._ended()
                 raise
             except BaseException:
-                self.tally.stop(ProductError("it was interrupted"))
-                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.tally.report()))
+                self.progress.stop(ProductError("it was interrupted"))
+                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.progress.report()))
                 self._ended()
                 raise
             self._settle(report)
@@ -237,28 +240,28 @@ class RunSession:
 
     @contextmanager
     def _alone(self) -> Iterator[Deadline]:
-        """Hold the environment's lock and lease; what is begun under the pace is begun under both."""
+        """Hold the environment's lock and lease; a step that the deadline lets begin has both."""
         run, clock = self.run, self.run.clock
         environment = run.options.environment
         began = clock.monotonic()
-        wait = self.pace.wait(self.wait)
+        wait = self.deadline.wait(self.wait)
         with run_lock(self.folder, environment, wait, clock, run.identity) as over:
             lease = Lease(
                 run.database, lease_name(environment), run.identity, self.about.host, clock, over.__contains__
             )
             lease.take(max(0.0, wait - (clock.monotonic() - began)))
             with lease.kept():
-                yield self.pace.guarded(lease.check)
+                yield self.deadline.guarded(lease.check)
 
     def _journal(self) -> Journal:
         return Journal(self.run.database, self.about, self.run.clock, whole=not self.run.options.nodes)
 
-    def _approved(self, pace: Deadline) -> frozenset[UnsafeChange]:
+    def _approved(self, deadline: Deadline) -> frozenset[UnsafeChange]:
         """Return the changes that someone approved; a digest that no run has shown yet is looked for in a plan."""
         approvals, environment = Approvals(self.run.database, self.run.clock), self.run.options.environment
         changes, digests = approvals.open(environment)
         if digests:
-            unsafe = replace(self.run, pace=pace).plan().unsafe
+            unsafe = replace(self.run, deadline=deadline).plan().unsafe
             if unsafe and unsafe_digest(unsafe) in digests:
                 approvals.found(environment, unsafe)
                 changes |= frozenset(unsafe)
@@ -283,7 +286,11 @@ T = TypeVar("T")
 
 
 def each(
-    nodes: Nodes, identities: Sequence[str], work: Callable[[NodeRead | NodeError], T], pace: Deadline, parallel: int
+    nodes: Nodes,
+    identities: Sequence[str],
+    work: Callable[[NodeRead | NodeError], T],
+    deadline: Deadline,
+    parallel: int,
 ) -> Iterator[tuple[str, T | ProductError]]:
     """Do ``work`` on every node, ``parallel`` of them at once; yield each outcome as it comes.
 
@@ -292,11 +299,11 @@ def each(
     running: dict[Future[T], str] = {}
 
     def paced(read: NodeRead | NodeError) -> T:
-        with pace.step("node"):
+        with deadline.step("node"):
             return work(read)
 
     with ThreadPoolExecutor(parallel, thread_name_prefix="node") as pool:
-        for read in _in_time(nodes, identities, pace):
+        for read in _in_time(nodes, identities, deadline):
             if isinstance(read, (OutOfTimeError, BusyError)):
                 yield "", read
                 break
@@ -314,13 +321,13 @@ def each(
 
 
 def _in_time(
-    nodes: Nodes, identities: Sequence[str], pace: Deadline
+    nodes: Nodes, identities: Sequence[str], deadline: Deadline
 ) -> Iterator[NodeRead | NodeError | OutOfTimeError | BusyError]:
     """Yield what is read of each node, or at last why no further one is."""
     reads = iter(nodes.read(identities))
     for _ in identities:
         try:
-            pace.check("node")
+            deadline.check("node")
         except (OutOfTimeError, BusyError) as error:
             yield error
             return

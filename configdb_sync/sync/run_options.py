@@ -51,6 +51,10 @@ class RunOptions:
         check_entries(self.data_sources)
         self.addresses.check()
 
+    def asks_for(self, identity: str, fqdn: str | None) -> bool:
+        """Whether the run is to work on a node of this identity and FQDN."""
+        return not self.nodes or not {identity, fqdn}.isdisjoint(self.nodes)
+
     @cached_property
     def addresses(self) -> Addresses:
         """Where the environment's nodes are in ConfigDB."""

@@ -1,4 +1,4 @@
-"""Errors of changes that are held back: too large, or it is unknown whose value is the newer one. Pure."""
+"""Which changes are held back: too large (F5, S01), or it is unknown whose value is the newer one. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision
 from configdb_sync.sync.node_work import ExaminedDocument
 from configdb_sync.sync.plan import DocumentChange
-from configdb_sync.sync.safety import lost_keys
+
+
+def lost_keys(before: Document, after: Document, share: float) -> tuple[str, ...]:
+    """Return the keys that ``after`` lacks if they are too many: all of them, or more than ``share`` of ``before``."""
+    lost = tuple(key for key in before if key not in after)
+    if lost and (not after or len(lost) > share * len(before)):
+        return lost
+    return ()
 
 
 def unsafe_change(

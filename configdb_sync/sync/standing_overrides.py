@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from configdb_sync.addresses import Addresses, Seen
 from configdb_sync.addresses import from_records as noted_levels
 from configdb_sync.configdb import changes, edits
-from configdb_sync.configdb.change import OVERRIDES, Place
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import OVERRIDES, DocumentAddress
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.jsonvalues import Document, Json, same
 from configdb_sync.names import RECORDS
@@ -174,7 +174,7 @@ def _change_orders(
 
 def _places(
     client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str
-) -> Iterable[tuple[str, Place | None]]:
+) -> Iterable[tuple[str, DocumentAddress | None]]:
     """Yield the nodes that ConfigDB knows, with their place for a data source; None where it can't be told."""
     environment = addresses.environment
     root = changes.find(client, environment, (), data_source)
@@ -185,5 +185,7 @@ def _places(
     paths = addresses.paths(values, seen)
     for value in values:
         path = paths.get(value)
-        place = None if path is None else Place(environment, path, data_source, root.definition, innermost=True)
+        place = (
+            None if path is None else DocumentAddress(environment, path, data_source, root.definition, innermost=True)
+        )
         yield value, place

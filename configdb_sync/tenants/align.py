@@ -16,10 +16,9 @@ from sqlalchemy import Connection
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.change import Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.configdb.model import Component
+from configdb_sync.configdb.model import Component, DocumentAddress
+from configdb_sync.errors import UnsupportedError
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
 from configdb_sync.tenants import owning
@@ -91,7 +90,7 @@ def _tell_home(client: ConfigDBClient, told: Wanted, components: list[Component]
     if records is None or told.home is None:
         return []
     home = told.home
-    spot = Place(told.environment, (), RECORDS, records.id, innermost=False)
+    spot = DocumentAddress(told.environment, (), RECORDS, records.id, innermost=False)
     change = changes.rewrite(client, spot, lambda document: {**document, "tenant": home})
     return [f"noted home tenant {home!r} of environment {told.environment}"] if change.leaves else []
 

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from configdb_sync.configdb import changes, urls
-from configdb_sync.configdb.faults import ConflictError, PreconditionError, RefusedError
-from configdb_sync.errors import MissingError, ProductError, SettingsError, UnavailableError
+from configdb_sync.configdb import changes, paths
+from configdb_sync.errors import (
+    ConflictError,
+    MissingError,
+    PreconditionError,
+    ProductError,
+    RefusedError,
+    SettingsError,
+    UnavailableError,
+)
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
 from configdb_sync.tenants import auditing, views
@@ -34,7 +41,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
     try:
         levels = changes.parse_levels([text] if text else [])
         # What can stand in no address of ConfigDB is the request's fault, not ConfigDB's.
-        urls.level_path(levels)
+        paths.level_path(levels)
         return levels
     except SettingsError as error:
         raise refuse(400, error.what) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +11,8 @@ from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.store.database import Database
-from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.states import SourceState, source_states
-from configdb_sync.tenants.outbox import there
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.status import Status
 
@@ -90,8 +88,7 @@ class SyncDriver(StatusDriver):
 
     def __init__(self, surroundings: Surroundings) -> None:
         super().__init__(surroundings)
-        alive = Alive(socket.gethostname(), there)
-        self._past = PastRuns(surroundings.database, surroundings.clock, alive)
+        self._past = PastRuns(surroundings.database, surroundings.clock)
         # Of this thread's question alone: an older answer would take back what a run has told since.
         self._asked = threading.local()
 

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock
-from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.configdb_server.access import guard
+from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.tenants.paths import Place
 from configdb_sync.tenants.requests import Caller, Environ
 from configdb_sync.web.refusals import refuse

@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from configdb_sync import failpoints
 from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import BusyError, ProductError
+from configdb_sync.errors import BusyError, ProductError, UnsupportedError
 from configdb_sync.store import schema
+from configdb_sync.store.lease import process_exists
 from configdb_sync.store.schema import now_of
 from configdb_sync.tenants.align import align, purge, wanted
 from configdb_sync.tenants.registry import Registry
@@ -37,17 +37,6 @@ class Done:
     failure: str | None = None
 
 
-def there(pid: int) -> bool:
-    """Tell whether a process of this machine is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 @dataclass
 class Outbox:
     """Works off what the registry noted. One thread at a time uses it; others may have their own."""
@@ -56,7 +45,7 @@ class Outbox:
     client: Callable[[], ConfigDBClient]
     clock: Clock
     host: str = field(default_factory=socket.gethostname)
-    alive: Callable[[int], bool] = there
+    alive: Callable[[int], bool] = process_exists
     _identity: str = field(default_factory=new_request_id)
 
     def waiting(self) -> int:

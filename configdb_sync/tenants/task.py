@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
 from configdb_sync.store import schema
-from configdb_sync.store.runs import Alive, PastRuns
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.states import source_states
 from configdb_sync.tenants import names, owning
 from configdb_sync.tenants.following import change_now
@@ -35,7 +35,6 @@ class TaskOwners:
     registry: Registry
     clock: Clock
     author: str
-    alive: Alive
     _run: str | None = None
     _kept: tuple[float, frozenset[str], dict[str, str]] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -129,7 +128,7 @@ class TaskOwners:
             if run is not None:
                 told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
             else:
-                past = PastRuns(self.registry.database, self.clock, self.alive)
+                past = PastRuns(self.registry.database, self.clock)
                 states = source_states(self.registry.database, past, environment)
                 for name in listed:
                     state = states.get(name)

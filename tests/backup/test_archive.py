@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.backup import archive, sqlite
-from configdb_sync.backup.archive import Manifest, Part
+from configdb_sync.backup.archive import BackupFile, Manifest
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.exits import Exit
@@ -49,10 +49,10 @@ def described(**changed: Any) -> bytes:
     return json.dumps(content | changed).encode()
 
 
-def archive_part(content: bytes) -> Part:
+def archive_part(content: bytes) -> BackupFile:
     import hashlib
 
-    return Part(len(content), hashlib.sha256(content).hexdigest())
+    return BackupFile(len(content), hashlib.sha256(content).hexdigest())
 
 
 def file(name: str, content: bytes = TEXT) -> tuple[tarfile.TarInfo, bytes]:
@@ -180,11 +180,11 @@ def test_a_broken_one_is_refused_or_as_it_was(tmp_path_factory: Any, place: int,
 
 @given(
     version=st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=9),
-    parts=st.dictionaries(st.sampled_from(archive.PARTS), st.builds(Part, st.integers(0), st.just("a" * 64))),
+    parts=st.dictionaries(st.sampled_from(archive.PARTS), st.builds(BackupFile, st.integers(0), st.just("a" * 64))),
     elsewhere=st.dictionaries(st.sampled_from(archive.PARTS), st.just("postgresql://h/n")),
 )
 def test_a_manifest_says_the_same_when_it_is_read(
-    version: str, parts: dict[str, Part], elsewhere: dict[str, str]
+    version: str, parts: dict[str, BackupFile], elsewhere: dict[str, str]
 ) -> None:
     made = Manifest(version, "2026-11-30T00:00:00+00:00", parts, elsewhere)
     assert archive.decode(archive.encode(made)) == made
@@ -281,7 +281,7 @@ def test_a_database_that_is_none_is_refused(tmp_path: Path, product: Product) ->
 def test_a_backup_takes_no_files_place_and_leaves_nothing_half(tmp_path: Path) -> None:
     source = tmp_path / "mask.key"
     source.write_bytes(TEXT)
-    described = Manifest("0.1.0", "now", {"mask.key": Part(len(TEXT) + 5, "0" * 64)}, {})
+    described = Manifest("0.1.0", "now", {"mask.key": BackupFile(len(TEXT) + 5, "0" * 64)}, {})
     with pytest.raises(StateError):
         archive.write(tmp_path / "a.tgz", described, {"mask.key": source})
     assert [path.name for path in tmp_path.iterdir()] == ["mask.key"]

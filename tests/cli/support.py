@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 from click.testing import CliRunner, Result
 
-from configdb_sync.cli import transfer, values, versions
+from configdb_sync.cli.main import cli
 from configdb_sync.errors import ProductError
 
 ENV = 7
 NODE = (("nodes", "46"),)
-GROUP = click.Group("configdb-sync", commands=[*values.COMMANDS, *versions.COMMANDS, *transfer.COMMANDS])
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Run:
     def bare(self, command: str, *arguments: str, stdin: str = "") -> Result:
         """Run any command."""
         line = [command, *self.configdb, "--state", str(self.state), *arguments]
-        result = CliRunner().invoke(GROUP, line, input=stdin)
+        result = CliRunner().invoke(cli, line, input=stdin)
         if isinstance(result.exception, ProductError):
             raise result.exception
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception

@@ -139,7 +139,7 @@ def test_settings_that_are_not_there_are_an_error_only_if_they_were_named(produc
     named = product("doctor", "--mco-config", tmp_path / "none")
     assert named.code == Exit.USAGE
     assert "FAIL  broker" in named.out
-    assert "not tried" in named.out
+    assert "not tested" in named.out
     assert "--mco-config" in named.out
 
 

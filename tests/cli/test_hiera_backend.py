@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.cli import hiera_backend
-from configdb_sync.cli.options import Session
+from configdb_sync.cli import sources
+from configdb_sync.cli.command_session import Session
 from configdb_sync.errors import BusError, EnvironmentMismatchError, NailgunError, ProductError
 from configdb_sync.mcollective.outcomes import Missing, Outcome, Reply, ReplyCounts
 from configdb_sync.nailgun.model import NailgunNode
@@ -67,7 +67,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
     def opened(settings: object) -> Iterator[Bus]:
         yield found
 
-    monkeypatch.setattr(hiera_backend, "open_bus", opened)
+    monkeypatch.setattr(sources, "open_bus", opened)
     return found
 
 
@@ -120,7 +120,7 @@ def test_names_are_ids_or_fqdns(product: Product, bus: Bus, monkeypatch: pytest.
     named = remove(product, monkeypatch, None, "--node", "3")
     assert (named.code, named.out.splitlines()[0]) == (
         3,
-        "node 3: failed: is of environment 7 (nothing of it was touched)",
+        "node 3: failed: belongs to environment 7 (nothing was changed on it)",
     )
 
 

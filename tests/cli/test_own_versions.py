@@ -106,10 +106,10 @@ def test_a_diff_masks_secrets(overridden: Elsewhere) -> None:
 
 
 def test_going_back(overridden: Elsewhere) -> None:
-    assert "gone back in: debug." in overridden.good("revert").out
+    assert "reverted: debug." in overridden.good("revert").out
     assert overridden.overrides()["debug"] == 1
     assert overridden.history()[0]["comment"] == "revert to version 2"
-    assert "gone back in: admin." in overridden.good("revert", "--to", "1", "--comment", "too much").out
+    assert "reverted: admin." in overridden.good("revert", "--to", "1", "--comment", "too much").out
     assert overridden.overrides() == {"debug": 1}
     assert overridden.history()[0]["comment"] == "too much"
     assert "nothing to do" in overridden.good("revert", "--to", "1").out
@@ -142,7 +142,7 @@ def test_what_was_there_before_us_is_someone_elses(elsewhere: Elsewhere) -> None
     elsewhere.good("set", "-k", "debug", "-t", "bool", "-v", "true")
     assert [found["comment"] for found in elsewhere.history("--values")] == [None, BY_OTHERS]
     back = elsewhere.good("revert", "--values")
-    assert "next run replaces them" in back.err
+    assert "next run replaces values" in back.err
     assert elsewhere.other.values(ENV, NODE, elsewhere.definition) == VALUES
 
 
@@ -222,7 +222,7 @@ def test_the_removal_of_a_node_is_kept(product: Product, past: Callable[..., Any
     assert product("gc", "--env", 5, "--from", trees, "--remove").code == Exit.OK
     assert past("2", "globals", "--values")[0]["comment"] == "gc: the node is no more"
     back = ("revert", "--env", 5, "-r", "globals", "--level", "nodes=2", "--values")
-    assert "gone back in: use_syslog, nova_hash." in product(*back).out
+    assert "reverted: use_syslog, nova_hash." in product(*back).out
 
 
 def test_a_load_is_in_the_history(elsewhere: Elsewhere, product: Product, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from configdb_sync.cli import options
+from configdb_sync.cli import command_session
 from configdb_sync.plugin.fuel_settings import Master
 from tests.nailgun.conftest import make_small
 from tests.support.nailgun import Nailgun, at_work
@@ -26,7 +26,7 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "master/var/www/nailgun/plugins/configdb-sync-0.1"
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "environment_config.yaml", folder)
-    monkeypatch.setattr(options, "MASTER", Master(tmp_path / "master"))
+    monkeypatch.setattr(command_session, "MASTER", Master(tmp_path / "master"))
     return tmp_path / "master"
 
 

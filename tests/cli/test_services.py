@@ -113,7 +113,7 @@ def test_on_changed_and_off_each_once(machine: Machine) -> None:
     assert machine.calls() == []
     # A setting of the service: restarted, once. One that it doesn't have: left alone.
     machine.say("services: {configdb: {enabled: true, workers: 3}}\n")
-    assert "restarted, since its settings changed" in run("apply")
+    assert "restarted, because its settings changed" in run("apply")
     machine.say("parallel: 9\nservices: {configdb: {enabled: true, workers: 3}}\nlogin: {password: x}\n")
     assert "runs as it should" in run("apply")
     assert machine.calls() == [f"restart {CONFIGDB}"]
@@ -191,15 +191,15 @@ def test_one_that_does_not_start_is_said_so_and_the_other_is_started(machine: Ma
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("services: {nova: {}}", "services isn't as it must be"),
-        ("services: [configdb]", "services isn't as it must be"),
-        ("services: {configdb: true}", "services.configdb isn't as it must be"),
-        ("services: {configdb: {listen: [1]}}", "services.configdb isn't as it must be"),
+        ("services: {nova: {}}", "services is not valid"),
+        ("services: [configdb]", "services is not valid"),
+        ("services: {configdb: true}", "services.configdb is not valid"),
+        ("services: {configdb: {listen: [1]}}", "services.configdb is not valid"),
         ("services: {configdb: {lisen: 1}}", "'lisen' (known: auth"),
         ("services: {configdb: {state: /x}}", "'state' (known: auth"),
         ("services: {configdb: {workers: 0}}", "services.configdb.workers"),
         ("services: {configdb: {auth: maybe}}", "services.configdb.auth"),
-        ("services: {tenants: {enabled: 'yes'}}", "services.tenants.enabled isn't as it must be (give true or false)"),
+        ("services: {tenants: {enabled: 'yes'}}", "services.tenants.enabled is not valid (give true or false)"),
     ],
 )
 def test_a_mistake_is_found_before_anything_is_done(machine: Machine, text: str, words: str) -> None:

@@ -61,7 +61,7 @@ def test_lines_and_json(synced: Product) -> None:
 
 def test_an_environment_that_isnt_there(synced: Product, tmp_path: Path) -> None:
     told = synced("status", "--env", 9, "--html", tmp_path / "status.html")
-    assert (told.code, "no run has seen environment 9" in told.err) == (2, True)
+    assert (told.code, "environment 9 has had no run" in told.err) == (2, True)
     assert not (tmp_path / "status.html").exists()
 
 

@@ -52,7 +52,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path: Path, trees: Path, comm
     done = in_shell(tmp_path / "state", '"$@" >/dev/full', *arguments)
     assert done.returncode == Exit.USAGE
     assert done.stderr.splitlines() == [
-        "configdb-sync: the output can't be written: No space left on device (lead it to another place)"
+        "configdb-sync: the output can't be written: No space left on device (redirect it elsewhere)"
     ]
 
 
@@ -87,4 +87,4 @@ def test_arguments_that_are_no_text_are_refused_and_odd_folders_are_not(tmp_path
         done = processes.run(state, *arguments)
         assert done.returncode == Exit.USAGE
         assert done.stderr.splitlines()[-1].startswith("configdb-sync: ")
-        assert r"\xff isn't text" in done.stderr
+        assert r"\xff is not UTF-8 text" in done.stderr

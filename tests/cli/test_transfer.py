@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.faults import ConflictError
-from configdb_sync.errors import DocumentError, EnvironmentMismatchError, MissingError, SettingsError
+from configdb_sync.errors import ConflictError, DocumentError, EnvironmentMismatchError, MissingError, SettingsError
 from tests.cli.support import Run
 
 
@@ -25,7 +24,7 @@ def dumped(run: Run, tmp_path: Path) -> Path:
     run("override", "-k", "debug", "-t", "int", "-v", "1")
     run("set", "-k", "é/☃", "-t", "null", node="node 47", source="override/plugins")
     result = run.bare("dump", "--env", "7", str(tmp_path / "dump"))
-    assert result.stdout == f"environment 7: 3 data sources at their places are in {tmp_path / 'dump'}.\n"
+    assert result.stdout == f"environment 7: 3 documents are in {tmp_path / 'dump'}.\n"
     return tmp_path / "dump"
 
 
@@ -44,9 +43,9 @@ def names_are_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_dumped_is_loaded_elsewhere(run: Run, other: Run, dumped: Path) -> None:
-    assert other.bare("load", str(dumped)).stdout == "environment 7: 4 documents written, 0 were so already.\n"
+    assert other.bare("load", str(dumped)).stdout == "environment 7: 4 documents written, 0 unchanged.\n"
     assert contents(other) == contents(run)
-    assert other.bare("load", str(dumped)).stdout == "environment 7: 0 documents written, 4 were so already.\n"
+    assert other.bare("load", str(dumped)).stdout == "environment 7: 0 documents written, 4 unchanged.\n"
 
 
 def test_a_dump_is_for_its_owner_alone(dumped: Path) -> None:

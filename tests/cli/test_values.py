@@ -76,7 +76,7 @@ def test_an_override_of_a_key_and_back(run: Run) -> None:
 def test_an_override_below_a_key_pins_the_block_and_says_so(run: Run) -> None:
     result = run("override", "--key", "block.x", "--value", "9", "--type", "int")
     assert "overridden: block. " in result.stdout
-    assert "The whole block 'block' is pinned" in result.stdout
+    assert "The whole block 'block' keeps" in result.stdout
     assert json.loads(run("get", "--overrides").stdout) == {"block": {"x": 9, "y": [1, 2]}}
     run("override", "--key", '["block","z.z"]', "--type", "null")
     assert json.loads(run("get", "--overrides").stdout) == {"block": {"x": 9, "y": [1, 2], "z.z": None}}
@@ -88,9 +88,9 @@ def test_an_override_below_a_key_pins_the_block_and_says_so(run: Run) -> None:
 def test_all_overrides_go_only_when_asked(run: Run) -> None:
     run("override", "--type", "yaml", "--value-file", "-", stdin="debug: 1\nnew: {a: b}\n")
     assert json.loads(run("get", "--overrides").stdout) == {"debug": 1, "new": {"a": "b"}}
-    with pytest.raises(SettingsError, match="either --key or --all-keys"):
+    with pytest.raises(SettingsError, match="give either --key or --all-keys"):
         run("rm-override")
-    with pytest.raises(SettingsError, match="either --key or --all-keys"):
+    with pytest.raises(SettingsError, match="give either --key or --all-keys"):
         run("rm-override", "--key", "new", "--yes")
     assert "no longer overridden: debug, new" in run("rm-override", "--all-keys").stdout
     with pytest.raises(SettingsError, match="nothing is overridden"):
@@ -108,12 +108,12 @@ def test_set_at_a_node_points_to_override(run: Run) -> None:
 
 
 def test_an_override_above_the_nodes_says_that_they_hide_it(run: Run) -> None:
-    assert "keeps that one" in run("override", "-k", "region", "-v", "x", "-t", "str", node=None).stderr
+    assert "takes precedence" in run("override", "-k", "region", "-v", "x", "-t", "str", node=None).stderr
     assert run("get", "--key", "region").stdout == "x\n"
 
 
 def test_del(run: Run) -> None:
-    assert "taken away: block.y" in run("del", "--key", "block.y").stdout
+    assert "deleted: block.y" in run("del", "--key", "block.y").stdout
     assert json.loads(run("get", "--values", "--key", "block").stdout) == {"x": 1}
     with pytest.raises(SettingsError, match=r"no key block\.y"):
         run("del", "--key", "block.y")
@@ -150,14 +150,14 @@ def test_a_secret_comes_from_a_file_or_standard_input_and_is_not_printed(run: Ru
 def test_values_that_are_none(run: Run, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="--type null"):
         run("set", "--key", "a", "--value", "1")
-    with pytest.raises(SettingsError, match="there is no value"):
+    with pytest.raises(SettingsError, match="the value is missing"):
         run("set", "--key", "a", "--type", "int")
     with pytest.raises(SettingsError, match="exclude each other"):
         run("set", "--key", "a", "--type", "int", "--value", "1", "--value-file", "-")
     with pytest.raises(SettingsError, match=r"value file .* can't be read: No such file.*--value-file"):
         run("set", "--key", "a", "--type", "int", "--value-file", str(tmp_path / "none"))
     (tmp_path / "latin").write_bytes(b"\xe9")
-    with pytest.raises(SettingsError, match="isn't UTF-8"):
+    with pytest.raises(SettingsError, match="is not UTF-8"):
         run("set", "--key", "a", "--type", "str", "--value-file", str(tmp_path / "latin"))
     with pytest.raises(SettingsError, match="must be a mapping"):
         run("set", "--type", "int", "--value", "1")

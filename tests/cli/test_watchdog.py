@@ -8,7 +8,7 @@ import sys
 LIMIT_S = 60
 HANGS = """
 import sys, threading
-from configdb_sync.cli.watchdog import Watchdog
+from configdb_sync.cli.execution import Watchdog
 
 def act():
     print("report")

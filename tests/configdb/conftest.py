@@ -10,19 +10,19 @@ import pytest
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.model import ChangeAuthor
 from tests.configdb.legacy import legacy_url
 from tests.peers import tuning_box
 
 __all__ = ["legacy_url"]
 
-WRITER = Writer("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
+WRITER = ChangeAuthor("req-00000000-0000-4000-8000-000000000001", "Zoë", "why: ∑ %41")
 
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[ConfigDBClient]:
     """A client of an embedded ConfigDB in this process, on SQLite."""
-    with connect("embedded", database_url=f"sqlite:///{tmp_path}/configdb.sqlite", writer=WRITER) as client:
+    with connect("embedded", database_url=f"sqlite:///{tmp_path}/configdb.sqlite", author=WRITER) as client:
         yield client
 
 
@@ -35,11 +35,11 @@ GIVEN = os.environ.get("CONFIGDB_SYNC_CONTRACT_URL")
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfigDBClient]:
     """A client of each server. Its database is shared by all tests: each makes an environment of its own."""
     if request.param == "given" and GIVEN:
-        with connect(GIVEN, writer=WRITER) as found:
+        with connect(GIVEN, author=WRITER) as found:
             yield found
         return
     if request.param == "legacy-sqlite":
-        with connect(request.getfixturevalue("legacy_url"), writer=WRITER) as found:
+        with connect(request.getfixturevalue("legacy_url"), author=WRITER) as found:
             yield found
         return
     if request.param == "legacy-postgresql":
@@ -47,12 +47,12 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if reason:
             pytest.skip(reason)
         database_url = request.getfixturevalue("cluster").create("legacy")
-        with tuning_box.running(database_url) as url, connect(url, writer=WRITER) as found:
+        with tuning_box.running(database_url) as url, connect(url, author=WRITER) as found:
             yield found
         return
     if request.param == "embedded-sqlite":
         database_url = f"sqlite:///{tmp_path_factory.mktemp('embedded')}/configdb.sqlite"
     else:
         database_url = request.getfixturevalue("cluster").create("client")
-    with connect("embedded", database_url=database_url, writer=WRITER) as found:
+    with connect("embedded", database_url=database_url, author=WRITER) as found:
         yield found

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from configdb_sync.configdb.calls import Surroundings
-from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.errors import ConfigDBError
+from configdb_sync.http.session import Timing
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
 
-Scripted = Answer | ConfigDBError | Callable[[Request], Answer]
+Scripted = HttpAnswer | ConfigDBError | Callable[[HttpRequest], HttpAnswer]
 
 NODE = (("nodes", "46"),)
 
 
-def surroundings(waits: list[float] | None = None) -> Surroundings:
+def timing(waits: list[float] | None = None) -> Timing:
     """Return surroundings that note waits in place of waiting, and draw the middle."""
     noted: list[float] = [] if waits is None else waits
-    return Surroundings(sleep=noted.append, draw=lambda: 0.5, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    return Timing(sleep=noted.append, draw=lambda: 0.5, now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @dataclass
@@ -27,14 +27,14 @@ class FakeExchange:
 
     script: list[Scripted]
     base: str = "http://configdb.example"
-    requests: list[Request] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: HttpRequest) -> HttpAnswer:
         self.requests.append(request)
         item = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(item, ConfigDBError):
             raise item
-        return item if isinstance(item, Answer) else item(request)
+        return item if isinstance(item, HttpAnswer) else item(request)
 
     def close(self) -> None:
         self.script = []
@@ -44,11 +44,11 @@ class FakeExchange:
         return [f"{request.method} {request.path}" for request in self.requests]
 
 
-def json(status: int, body: str, **headers: str) -> Answer:
+def json(status: int, body: str, **headers: str) -> HttpAnswer:
     """Return an answer with a JSON body; underscores in header names stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, {"content-type": "application/json", **named}, body.encode())
+    return HttpAnswer(status, {"content-type": "application/json", **named}, body.encode())
 
 
-def html(status: int) -> Answer:
-    return Answer(status, {"content-type": "text/html"}, b"<html>no</html>")
+def html(status: int) -> HttpAnswer:
+    return HttpAnswer(status, {"content-type": "text/html"}, b"<html>no</html>")

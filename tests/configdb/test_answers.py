@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import answers
-from configdb_sync.configdb.exchange import Answer
+from configdb_sync.configdb import model
 from configdb_sync.configdb.model import Component, Definition, Environment, Etags
+from configdb_sync.http import json_bodies
+from configdb_sync.http.transport import HttpAnswer
 from tests.configdb import support
 
 JSON = st.recursive(
@@ -37,21 +38,21 @@ def _refusal(read: Callable[[], object]) -> str | None:
     st.binary(max_size=60), st.sampled_from(["application/json", "APPLICATION/JSON; charset=utf-8", "text/html", ""])
 )
 def test_any_body_is_read_or_refused(body: bytes, kind: str) -> None:
-    text = _refusal(lambda: answers.read(Answer(200, {"content-type": kind}, body)))
+    text = _refusal(lambda: json_bodies.decode(HttpAnswer(200, {"content-type": kind}, body)))
     assert text is None or text.isprintable()
 
 
 @given(SHAPES)
 def test_any_shape_is_read_or_refused(value: Any) -> None:
     for parse in (
-        answers.document,
-        answers.definition,
-        answers.component,
-        answers.components,
-        answers.definitions,
-        answers.environment,
-        answers.lookup,
-        answers.etags,
+        model.document,
+        model.definition,
+        model.component,
+        model.components,
+        model.definitions,
+        model.environment,
+        model.lookup,
+        model.etags,
     ):
         text = _refusal(functools.partial(parse, value))
         assert text is None or text.isprintable()
@@ -67,12 +68,12 @@ def test_objects_of_the_api() -> None:
             {"id": 1, "name": "globals", "component_id": 1, "content": {"x": 1}},
         ],
     }
-    assert answers.component(component) == Component(1, "fuel9.0", (Definition(1, "globals", 1), Definition(2, "b", 1)))
-    assert answers.environment({"id": 5, "components": [1], "hierarchy_levels": ["nodes"]}) == Environment(
+    assert model.component(component) == Component(1, "fuel9.0", (Definition(1, "globals", 1), Definition(2, "b", 1)))
+    assert model.environment({"id": 5, "components": [1], "hierarchy_levels": ["nodes"]}) == Environment(
         5, (1,), ("nodes",)
     )
-    assert answers.lookup({"a": [1, "/"]}) == {"a": (1, "/")}
-    assert answers.etags({"3": {"values": "a", "overrides": "b", "effective": "c"}}) == {3: Etags("a", "b", "c")}
+    assert model.lookup({"a": [1, "/"]}) == {"a": (1, "/")}
+    assert model.etags({"3": {"values": "a", "overrides": "b", "effective": "c"}}) == {3: Etags("a", "b", "c")}
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,9 @@ def test_objects_of_the_api() -> None:
 def test_documents_that_only_look_like_errors(document: dict[str, Any]) -> None:
     if document == {"status": 500}:
         with pytest.raises(ValueError, match="status 500"):
-            answers.document(document)
+            model.document(document)
         return
-    assert answers.document(document) == document
+    assert model.document(document) == document
 
 
 @pytest.mark.parametrize(
@@ -108,17 +109,17 @@ def test_documents_that_only_look_like_errors(document: dict[str, Any]) -> None:
     ],
 )
 def test_messages_in_their_three_shapes(body: str, text: str) -> None:
-    assert answers.message(support.json(500, body)) == text
+    assert json_bodies.message(support.json(500, body)) == text
 
 
 @given(st.text(min_size=6, max_size=30), st.text(max_size=20), st.text(max_size=20))
 def test_no_word_that_was_sent_comes_back(secret: str, before: str, after: str) -> None:
     """Y20."""
     said = json.dumps({"message": f"{before} {secret} {after}"})
-    shown = answers.message(support.json(400, said), secrets=json.dumps({"password": secret}).encode())
+    shown = json_bodies.message(support.json(400, said), secrets=json.dumps({"password": secret}).encode())
     words = [word for word in secret.split() if len(word) >= 6 and word.isalnum()]
     assert not any(word in shown and word not in "***" for word in words) or any(
         word in (before + after) for word in words
     )
-    assert len(shown) <= answers.MESSAGE_LIMIT
+    assert len(shown) <= json_bodies.MESSAGE_LIMIT
     assert shown.isprintable()

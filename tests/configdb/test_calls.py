@@ -6,29 +6,39 @@ import logging
 
 import pytest
 
-from configdb_sync.configdb.calls import Call, Caller
-from configdb_sync.configdb.exchange import Answer, Request
-from configdb_sync.configdb.faults import ConflictError, LostError, PreconditionError, RefusedError, ThrottledError
-from configdb_sync.configdb.model import Writer
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import RenewedToken
-from configdb_sync.errors import AccessError, MissingError, UnavailableError
-from tests.configdb.support import FakeExchange, Scripted, html, json, surroundings
+from configdb_sync.configdb import paths
+from configdb_sync.configdb.connect import CONFIGDB
+from configdb_sync.configdb.model import ChangeAuthor
+from configdb_sync.errors import (
+    AccessError,
+    ConflictError,
+    ConnectionLostError,
+    MissingError,
+    PreconditionError,
+    RefusedError,
+    ThrottledError,
+    UnavailableError,
+)
+from configdb_sync.http.session import ApiCall, ApiSession, RetryPolicy
+from configdb_sync.http.tokens import RenewedToken
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
+from tests.configdb.support import FakeExchange, Scripted, html, json, timing
 
 OK = json(200, "{}")
-GET = Call("GET", "/components", repeatable=True)
-PUT = Call("PUT", "/x", b"{}", repeatable=True, conflict=True)
+GET = ApiCall("GET", "/components", repeatable=True)
+PUT = ApiCall("PUT", "/x", b"{}", repeatable=True, conflict=True)
 
 
-def caller(*script: Scripted, waits: list[float] | None = None, attempts: int = 4) -> tuple[FakeExchange, Caller]:
+def caller(*script: Scripted, waits: list[float] | None = None, attempts: int = 4) -> tuple[FakeExchange, ApiSession]:
     exchange = FakeExchange(list(script))
     policy = RetryPolicy(attempts=attempts)
-    return exchange, Caller(exchange, None, Writer("req-1", "Zoë", "a\nb"), policy, surroundings(waits))
+    changing = paths.author_headers(ChangeAuthor("req-1", "Zoë", "a\nb"))
+    return exchange, ApiSession(exchange, CONFIGDB, changing=changing, policy=policy, timing=timing(waits))
 
 
 def test_a_get_is_tried_again_with_growing_waits() -> None:
     waits: list[float] = []
-    exchange, made = caller(LostError("x"), json(500, "{}"), html(503), OK, waits=waits)
+    exchange, made = caller(ConnectionLostError("x"), json(500, "{}"), html(503), OK, waits=waits)
     assert made.call(GET) == OK
     assert len(exchange.requests) == 4
     assert waits == [0.2 * 0.75, 0.4 * 0.75, 0.8 * 0.75]
@@ -47,7 +57,7 @@ def test_it_gives_up_with_the_last_fault() -> None:
 def test_a_post_is_sent_once() -> None:
     exchange, made = caller(json(503, "{}"))
     with pytest.raises(UnavailableError):
-        made.call(Call("POST", "/components", b"{}"))
+        made.call(ApiCall("POST", "/components", b"{}"))
     assert len(exchange.requests) == 1
 
 
@@ -56,7 +66,7 @@ def test_a_conflict_is_tried_again_for_documents_alone() -> None:
     assert made.call(PUT).status == 204
     exchange, made = caller(json(409, '{"msg": "there already"}'))
     with pytest.raises(ConflictError, match="there already"):
-        made.call(Call("PATCH", "/x", b"{}"))
+        made.call(ApiCall("PATCH", "/x", b"{}"))
     assert len(exchange.requests) == 1
 
 
@@ -73,8 +83,8 @@ def test_retry_after_is_kept_to_and_too_long_a_wait_is_refused() -> None:
 
 def test_a_lost_put_that_was_done_is_done() -> None:
     """S07."""
-    exchange, made = caller(LostError("x"), OK)
-    call = Call("PUT", "/x", b"{}", repeatable=True, settled=lambda: True)
+    exchange, made = caller(ConnectionLostError("x"), OK)
+    call = ApiCall("PUT", "/x", b"{}", repeatable=True, settled=lambda: True)
     assert made.call(call).status == 204
     assert len(exchange.requests) == 1
 
@@ -84,7 +94,7 @@ def test_a_failed_put_that_was_surely_not_done_asks_nothing() -> None:
         raise AssertionError("asked")
 
     _, made = caller(json(409, "{}"), json(503, "{}"), OK)
-    assert made.call(Call("PUT", "/x", b"{}", repeatable=True, conflict=True, settled=ask)) == OK
+    assert made.call(ApiCall("PUT", "/x", b"{}", repeatable=True, conflict=True, settled=ask)) == OK
 
 
 def test_who_writes_is_named_on_changes_alone() -> None:
@@ -111,15 +121,15 @@ def test_who_writes_is_named_on_changes_alone() -> None:
         (html(405), RefusedError),
     ],
 )
-def test_statuses_and_their_meanings(answer: Answer, kind: type[Exception]) -> None:
+def test_statuses_and_their_meanings(answer: HttpAnswer, kind: type[Exception]) -> None:
     _, made = caller(answer)
     with pytest.raises(kind):
         made.call(GET)
 
 
-def authorised(*script: Scripted, given: list[str]) -> tuple[FakeExchange, Caller]:
+def authorised(*script: Scripted, given: list[str]) -> tuple[FakeExchange, ApiSession]:
     exchange = FakeExchange(list(script))
-    return exchange, Caller(exchange, RenewedToken(lambda: given.pop(0)), None, None, surroundings())
+    return exchange, ApiSession(exchange, CONFIGDB, RenewedToken(lambda: given.pop(0)), timing=timing())
 
 
 def test_a_refused_token_is_renewed_once_and_the_call_repeated_once() -> None:
@@ -143,7 +153,7 @@ def test_a_second_401_ends_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_each_call_may_renew_its_token() -> None:
     """S06: a token that lives 2 s, many calls."""
 
-    def expiring(request: Request) -> Answer:
+    def expiring(request: HttpRequest) -> HttpAnswer:
         seen.append(request.headers["X-Auth-Token"])
         return json(401, "{}") if seen.count(seen[-1]) > 2 else OK
 

@@ -13,7 +13,6 @@ import responses
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import Limits
 from configdb_sync.errors import (
     AccessError,
     ConfigDBError,
@@ -23,7 +22,8 @@ from configdb_sync.errors import (
     UnexpectedAnswerError,
 )
 from configdb_sync.exits import Exit, exit_of
-from tests.configdb.support import surroundings
+from configdb_sync.http.transport import TransferLimits
+from tests.configdb.support import timing
 
 KEYSTONE = "http://keystone.example:5000/v3"
 CONFIGDB = "http://configdb.example:8000/api/v1/config"
@@ -186,7 +186,7 @@ def test_a_token_that_is_refused_is_renewed_once(peer: responses.RequestsMock) -
         return (200 if token == "CANARY-2" else 401), {}, "[]"
 
     peer.add_callback(responses.GET, f"{CONFIGDB}/components", answer, content_type="application/json")
-    with connect("catalog", environ=ENVIRON, surroundings=surroundings()) as client:
+    with connect("catalog", environ=ENVIRON, timing=timing()) as client:
         assert client.components() == []
         assert client.components() == []
         assert keystone.issued == 2
@@ -217,7 +217,7 @@ def test_keystone_is_away(url: str) -> None:
 def test_a_keystone_that_never_ends_its_answer_is_given_up(dripping: str) -> None:
     began = time.monotonic()
     with pytest.raises(UnavailableError, match="can't be reached or fails"):
-        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": dripping}, limits=Limits(read=5, total=1))
+        connect("catalog", environ={**ENVIRON, "OS_AUTH_URL": dripping}, limits=TransferLimits(read=5, total=1))
     assert time.monotonic() - began < 30
 
 

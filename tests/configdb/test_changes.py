@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from configdb_sync.configdb import changes
-from configdb_sync.configdb.calls import Caller
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Place
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import ConflictError, LostError
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError
-from tests.configdb.support import NODE, FakeExchange, json, surroundings
+from configdb_sync.configdb.connect import open_client
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress
+from configdb_sync.errors import ConflictError, ConnectionLostError, SettingsError
+from configdb_sync.http.session import RetryPolicy
+from tests.configdb.support import NODE, FakeExchange, json, timing
 
 
 @pytest.fixture
-def place(embedded: ConfigDBClient) -> Place:
+def place(embedded: ConfigDBClient) -> DocumentAddress:
     component = embedded.create_component("c", ["globals"])
     environment = embedded.create_environment(5, [component.id], ["cluster", "nodes"])
     number = embedded.definitions(environment)["globals"].id
@@ -26,7 +25,7 @@ def place(embedded: ConfigDBClient) -> Place:
     return changes.find(embedded, 5, (("nodes", "46"), ("cluster", "c")), "globals")
 
 
-def test_levels_are_put_in_their_order(embedded: ConfigDBClient, place: Place) -> None:
+def test_levels_are_put_in_their_order(embedded: ConfigDBClient, place: DocumentAddress) -> None:
     assert place.levels == (("cluster", "c"), ("nodes", "46"))
     assert place.innermost
     assert place.level_text == "/cluster/c/nodes/46/"
@@ -36,7 +35,7 @@ def test_levels_are_put_in_their_order(embedded: ConfigDBClient, place: Place) -
         changes.find(embedded, 5, NODE, "globals")
 
 
-def test_twenty_writers_of_one_document_lose_nothing(embedded: ConfigDBClient, place: Place) -> None:
+def test_twenty_writers_of_one_document_lose_nothing(embedded: ConfigDBClient, place: DocumentAddress) -> None:
     faults: list[Exception] = []
 
     def write(number: int) -> None:
@@ -57,26 +56,26 @@ def test_twenty_writers_of_one_document_lose_nothing(embedded: ConfigDBClient, p
     assert changes.read(embedded, place, OVERRIDES) == expected
 
 
-def test_a_block_begins_with_what_is_above(embedded: ConfigDBClient, place: Place) -> None:
+def test_a_block_begins_with_what_is_above(embedded: ConfigDBClient, place: DocumentAddress) -> None:
     """A value below a top-level key that the level hasn't: the others of the block stay as they are seen there."""
     changes.set_value(embedded, place, ("block", "mine"), 2)
     assert changes.read(embedded, place, VALUES) == {"block": {"root": 1, "mine": 2}}
 
 
-def test_freeing_gives_back_what_is_above(embedded: ConfigDBClient, place: Place) -> None:
+def test_freeing_gives_back_what_is_above(embedded: ConfigDBClient, place: DocumentAddress) -> None:
     changes.override(embedded, place, ("block", "root"), 9)
     change = changes.free(embedded, place, ("block", "root"))
     assert change.after == {}
     assert embedded.effective(5, place.levels, place.definition) == {"block": {"root": 1}, "other": 0}
 
 
-PLACE = Place(5, NODE, "globals", 1, innermost=True)
+PLACE = DocumentAddress(5, NODE, "globals", 1, innermost=True)
 OK = json(204, "")
 
 
 def client(*script: Any) -> tuple[FakeExchange, ConfigDBClient]:
     exchange = FakeExchange(list(script))
-    return exchange, ConfigDBClient(Caller(exchange, None, None, RetryPolicy(attempts=3), surroundings()))
+    return exchange, open_client(exchange, policy=RetryPolicy(attempts=3), timing=timing())
 
 
 def test_a_write_that_was_refused_is_made_anew() -> None:
@@ -90,7 +89,7 @@ def test_a_write_whose_answer_was_lost_is_known_as_ours() -> None:
     """S07: the first write is done, its answer lost, reading back fails too; the second try is refused."""
     _, made = client(
         json(200, '{"b": 1}', etag='"1"'),
-        LostError("x"),
+        ConnectionLostError("x"),
         json(400, "{}"),
         json(412, "{}"),
         json(200, '{"b": 1, "a": 2}', etag='"2"'),

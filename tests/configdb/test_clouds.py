@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.configdb import clouds
 from configdb_sync.errors import SettingsError
+from configdb_sync.keystone import clouds
 
 CLOUDS = """
 clouds:

@@ -19,9 +19,16 @@ from typing import Any
 import pytest
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.faults import ConflictError, PreconditionError, RefusedError, UnsupportedError
 from configdb_sync.configdb.model import Component, Environment, ServerKind
-from configdb_sync.errors import DocumentError, MissingError, SettingsError
+from configdb_sync.errors import (
+    ConflictError,
+    DocumentError,
+    MissingError,
+    PreconditionError,
+    RefusedError,
+    SettingsError,
+    UnsupportedError,
+)
 from configdb_sync.jsonvalues import document_digest
 from tests.configdb.support import NODE
 

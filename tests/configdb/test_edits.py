@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import edits, merge
+from configdb_sync.configdb import edits, level_merge
 from configdb_sync.configdb.edits import NoSuchKeyError, NotOverriddenError
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import same
@@ -25,7 +25,7 @@ PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
 
 
 def seen(values: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    return merge.effective([(values, overrides)])
+    return level_merge.effective([(values, overrides)])
 
 
 @given(PATHS)

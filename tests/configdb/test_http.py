@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.faults import LostError, TLSError
-from configdb_sync.configdb.model import Limits
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError
-from tests.configdb.support import surroundings
+from configdb_sync.errors import ConnectionLostError, SettingsError, TLSError
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.transport import TransferLimits
+from tests.configdb.support import timing
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -80,7 +79,7 @@ def secure(certificate: tuple[Path, Path]) -> Iterator[tuple[str, list[tuple[int
 def test_an_unknown_authority_stops_it_before_the_token_is_sent(secure: tuple[str, list[tuple[int, str]]]) -> None:
     """S15."""
     url, seen = secure
-    with connect(url, token="CANARY", surroundings=surroundings()) as client:
+    with connect(url, token="CANARY", timing=timing()) as client:
         with pytest.raises(TLSError, match="certificate can't be verified"):
             client.components()
         assert seen == []
@@ -119,10 +118,10 @@ def test_plain_text_is_refused_where_tls_is_required() -> None:
 def test_https_to_a_server_without_tls_is_a_clear_error() -> None:
     with serving() as (port, seen):
         policy = RetryPolicy(attempts=1)
-        limits = Limits(connect=2, read=2, total=3)
+        limits = TransferLimits(connect=2, read=2, total=3)
         with (
             connect(f"https://127.0.0.1:{port}", token="CANARY", policy=policy, limits=limits) as client,
-            pytest.raises((TLSError, LostError)),
+            pytest.raises((TLSError, ConnectionLostError)),
         ):
             client.components()
         assert seen == []

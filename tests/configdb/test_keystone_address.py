@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb.keystone_address import asked, of_version
+from configdb_sync.keystone.login import version_url, versions_url
 
 BEHIND = "https://master:8443/keystone/"
 
@@ -23,7 +23,7 @@ BEHIND = "https://master:8443/keystone/"
     ],
 )
 def test_an_address_without_a_version_ends_in_a_slash(url: str, wanted: str) -> None:
-    assert asked(url) == wanted
+    assert versions_url(url) == wanted
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_an_address_without_a_version_ends_in_a_slash(url: str, wanted: str) -> 
 def test_it_is_believed_on_its_own_server_or_towards_tls(
     given_address: str, told: str, version: tuple[int, ...], wanted: str
 ) -> None:
-    assert of_version(given_address, told, version) == wanted
+    assert version_url(given_address, told, version) == wanted
 
 
 @given(st.text())
 def test_what_is_told_never_leads_off_tls_or_to_another_host(told: str) -> None:
-    assert of_version(BEHIND, told, (3, 6)).startswith("https://master:8443/keystone/")
+    assert version_url(BEHIND, told, (3, 6)).startswith("https://master:8443/keystone/")

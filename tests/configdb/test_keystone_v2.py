@@ -16,7 +16,7 @@ import responses
 
 from configdb_sync.configdb.connect import connect
 from configdb_sync.errors import AccessError, MissingError, UnavailableError, UnexpectedAnswerError
-from tests.configdb.support import surroundings
+from tests.configdb.support import timing
 
 ROOT = "http://master.example:5000"
 CONFIGDB = "http://configdb.example:8000/api/v1/config"
@@ -140,7 +140,7 @@ def test_a_token_about_to_expire_is_renewed_before_it_is_sent(peer: responses.Re
 def test_a_token_that_is_refused_is_renewed(peer: responses.RequestsMock) -> None:
     old = OldKeystone(peer)
     seen = taking(peer, "CANARY-2")
-    with connect("catalog", environ=V2, surroundings=surroundings()) as client:
+    with connect("catalog", environ=V2, timing=timing()) as client:
         assert client.components() == []
         assert client.components() == []
     assert seen == ["CANARY-1", "CANARY-2", "CANARY-2"]

@@ -12,16 +12,24 @@ import pytest
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.faults import ConflictError, LostError, RefusedError
-from configdb_sync.configdb.model import Limits
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import AccessError, ConfigDBError, MissingError, UnavailableError, UnexpectedAnswerError
-from tests.configdb.support import NODE, surroundings
+from configdb_sync.errors import (
+    AccessError,
+    ConfigDBError,
+    ConflictError,
+    ConnectionLostError,
+    MissingError,
+    RefusedError,
+    UnavailableError,
+    UnexpectedAnswerError,
+)
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.transport import TransferLimits
+from tests.configdb.support import NODE, timing
 from tests.peers import liar
 from tests.peers.liar import Liar, Script, answer
 
 TOKEN = "CANARY-token-7f3"
-LIMITS = Limits(connect=30, read=30, total=60, answer=100_000)
+LIMITS = TransferLimits(connect=30, read=30, total=60, answer=100_000)
 HASTY = replace(LIMITS, read=0.5, total=0.9)
 PATH = "/environments/5/nodes/46/resources/1/values"
 
@@ -31,12 +39,10 @@ def _wait(stop: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def lying(*scripts: Script, limits: Limits = LIMITS) -> Iterator[tuple[Liar, ConfigDBClient]]:
+def lying(*scripts: Script, limits: TransferLimits = LIMITS) -> Iterator[tuple[Liar, ConfigDBClient]]:
     with (
         liar.running(*scripts) as server,
-        connect(
-            server.url, token=TOKEN, limits=limits, policy=RetryPolicy(attempts=3), surroundings=surroundings()
-        ) as client,
+        connect(server.url, token=TOKEN, limits=limits, policy=RetryPolicy(attempts=3), timing=timing()) as client,
     ):
         yield server, client
 
@@ -131,7 +137,7 @@ def test_a_slow_drip_ends_with_the_total(part: str) -> None:
 
     with lying(send, limits=HASTY) as (server, client):
         try:
-            with pytest.raises(LostError, match="no answer in time"):
+            with pytest.raises(ConnectionLostError, match="no answer in time"):
                 client.values(5, NODE, 1)
         finally:
             stop.set()
@@ -142,7 +148,7 @@ def test_a_silent_server_ends_with_the_read_limit() -> None:
     stop = threading.Event()
     with lying(lambda _: (stop.wait(20) and None) or None, limits=replace(LIMITS, read=0.2)) as (_, client):
         try:
-            with pytest.raises(LostError, match="no answer in time"):
+            with pytest.raises(ConnectionLostError, match="no answer in time"):
                 client.components()
         finally:
             stop.set()
@@ -175,23 +181,23 @@ def _reading_late(wait: threading.Event, seconds: float) -> Iterator[tuple[int, 
 
 
 def test_a_large_body_may_take_longer_than_a_connection() -> None:
-    limits = Limits(connect=0.2, read=60, total=120)
+    limits = TransferLimits(connect=0.2, read=60, total=120)
     document = b'{"a": "' + b"x" * 20_000_000 + b'"}'
     with contextlib.contextmanager(_reading_late)(threading.Event(), 0.5) as (port, sizes):
         policy = RetryPolicy(attempts=1)
-        with connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, surroundings=surroundings()) as client:
+        with connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, timing=timing()) as client:
             client.put_values(5, NODE, 1, document)
         assert sizes[0] >= 20_000_000
 
 
 def test_a_server_that_never_reads_ends_with_the_total() -> None:
-    limits = Limits(connect=0.2, read=0.3, total=0.6)
+    limits = TransferLimits(connect=0.2, read=0.3, total=0.6)
     document = b'{"a": "' + b"x" * 20_000_000 + b'"}'
     with contextlib.contextmanager(_reading_late)(threading.Event(), 20) as (port, _):
         policy = RetryPolicy(attempts=1)
         with (
-            connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, surroundings=surroundings()) as client,
-            pytest.raises(LostError),
+            connect(f"http://127.0.0.1:{port}", limits=limits, policy=policy, timing=timing()) as client,
+            pytest.raises(ConnectionLostError),
         ):
             client.put_values(5, NODE, 1, document)
 
@@ -244,7 +250,7 @@ def test_a_reset_after_a_component_was_made_makes_no_second() -> None:
 def test_a_reset_before_a_component_was_made_is_an_error() -> None:
     """POST isn't repeated by itself: running again is safe, two definitions of one name aren't."""
     with lying(liar.reset, answer(200, "[]")) as (server, client):
-        with pytest.raises(LostError, match=r"POST .*/components"):
+        with pytest.raises(ConnectionLostError, match=r"POST .*/components"):
             client.create_component("c", [])
         assert server.lines == ["POST /components", "GET /components"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.names import place_of
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])
@@ -23,15 +23,15 @@ def model(levels: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]
 
 @given(LEVELS)
 def test_the_last_document_that_has_a_key_gives_it(levels: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    found = merge.effective(levels)
+    found = level_merge.effective(levels)
     assert found == model(levels)
     assert list(found) == list(model(levels))
 
 
 @given(LEVELS)
 def test_lookup_says_the_level_that_gave_the_value(levels: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    found = merge.lookup((str(depth), values, overrides) for depth, (values, overrides) in enumerate(levels))
-    assert {key: value for key, (value, _) in found.items()} == merge.effective(levels)
+    found = level_merge.lookup((str(depth), values, overrides) for depth, (values, overrides) in enumerate(levels))
+    assert {key: value for key, (value, _) in found.items()} == level_merge.effective(levels)
     for key, (_, depth) in found.items():
         assert any(key in document for document in levels[int(depth)])
         assert not any(key in document for pair in levels[int(depth) + 1 :] for document in pair)
@@ -39,7 +39,7 @@ def test_lookup_says_the_level_that_gave_the_value(levels: list[tuple[dict[str, 
 
 def test_nothing_is_merged_below_the_top_and_null_is_a_value() -> None:
     root: dict[str, Any] = {"deep": {"x": 1, "y": 2}, "list": [1, 2], "gone": 1}
-    assert merge.effective([(root, {}), ({"deep": {"x": 9}, "list": [3]}, {"gone": None})]) == {
+    assert level_merge.effective([(root, {}), ({"deep": {"x": 9}, "list": [3]}, {"gone": None})]) == {
         "deep": {"x": 9},
         "list": [3],
         "gone": None,
@@ -47,7 +47,7 @@ def test_nothing_is_merged_below_the_top_and_null_is_a_value() -> None:
 
 
 def test_a_value_below_beats_an_override_above() -> None:
-    assert merge.effective([({"a": 1}, {"a": "override"}), ({"a": 2}, {})]) == {"a": 2}
+    assert level_merge.effective([({"a": 1}, {"a": "override"}), ({"a": 2}, {})]) == {"a": 2}
 
 
 def test_places_are_written_as_show_lookup_has_them() -> None:

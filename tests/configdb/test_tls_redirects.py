@@ -9,9 +9,9 @@ import responses
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.retry import RetryPolicy
 from configdb_sync.errors import UnexpectedAnswerError
-from tests.configdb.support import surroundings
+from configdb_sync.http.session import RetryPolicy
+from tests.configdb.support import timing
 
 PLAIN, SECURE = "http://master.example:8000/api/v1/config", "https://master.example:8443/api/v1/config"
 OURS = {"Server-Product": "configdb-sync/1"}
@@ -24,7 +24,7 @@ def peer() -> Iterator[responses.RequestsMock]:
 
 
 def configdb() -> ConfigDBClient:
-    return connect(PLAIN, token="CANARY", policy=RetryPolicy(attempts=1), surroundings=surroundings())
+    return connect(PLAIN, token="CANARY", policy=RetryPolicy(attempts=1), timing=timing())
 
 
 def told(peer: responses.RequestsMock) -> list[tuple[str, str | None, bytes | str | None]]:
@@ -68,6 +68,6 @@ def test_https_elsewhere_is_not_followed_and_gets_nothing(peer: responses.Reques
 def test_on_loopback_nothing_is_asked_before() -> None:
     with responses.RequestsMock() as peer:
         peer.get("http://127.0.0.1:8000/components", json=[], headers=OURS)
-        with connect("http://127.0.0.1:8000", token="CANARY", surroundings=surroundings()) as client:
+        with connect("http://127.0.0.1:8000", token="CANARY", timing=timing()) as client:
             client.components()
         assert len(peer.calls) == 1

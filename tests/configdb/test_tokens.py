@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.cli.tokens import read_token
-from configdb_sync.configdb import tokens
+from configdb_sync.cli.serve import read_token
 from configdb_sync.errors import SettingsError
+from configdb_sync.http import tokens
 
 
 @pytest.fixture

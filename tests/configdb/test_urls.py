@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import urls
+from configdb_sync.configdb import paths
+from configdb_sync.configdb.connect import CONFIGDB
+from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import SettingsError
+from configdb_sync.http import urls
 
 
 @pytest.mark.parametrize(
@@ -21,7 +24,7 @@ from configdb_sync.errors import SettingsError
     ],
 )
 def test_base(text: str, base: str) -> None:
-    assert urls.base_url(text) == base
+    assert CONFIGDB.base_url(text) == base
 
 
 @pytest.mark.parametrize(
@@ -42,21 +45,21 @@ def test_base(text: str, base: str) -> None:
 )
 def test_what_is_no_base(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        urls.base_url(text)
+        CONFIGDB.base_url(text)
     assert "CANARY" not in str(caught.value)
 
 
 def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
     """U3: they would show in every log."""
     with pytest.raises(SettingsError, match="h holds credentials") as caught:
-        urls.base_url("http://user:CANARY@h/")
+        CONFIGDB.base_url("http://user:CANARY@h/")
     assert "CANARY" not in str(caught.value)
 
 
 @given(st.text(max_size=200))
 def test_nothing_makes_it_fail_otherwise(text: str) -> None:
     try:
-        base = urls.base_url(text)
+        base = CONFIGDB.base_url(text)
     except SettingsError:
         return
     assert urlsplit(base).scheme in {"http", "https"}
@@ -76,7 +79,7 @@ def test_loopback() -> None:
 @given(st.text(max_size=130))
 def test_a_segment_is_read_back_or_refused(text: str) -> None:
     try:
-        found = urls.segment(text, "x")
+        found = paths.segment(text, "x")
     except SettingsError:
         return
     assert unquote(found, errors="strict") == text
@@ -86,13 +89,13 @@ def test_a_segment_is_read_back_or_refused(text: str) -> None:
 
 
 def test_paths() -> None:
-    assert urls.document_path(5, (), 3, "values") == "/environments/5/resources/3/values"
+    assert paths.document_path(5, (), 3, "values") == "/environments/5/resources/3/values"
     levels = (("cluster", "c 1"), ("nodes", "n/1".replace("/", "-")))
-    assert urls.document_path(5, levels, 3, "overrides") == (
+    assert paths.document_path(5, levels, 3, "overrides") == (
         "/environments/5/cluster/c%201/nodes/n-1/resources/3/overrides"
     )
     with pytest.raises(SettingsError):
-        urls.environment_path(-1)
+        paths.environment_path(-1)
 
 
 HERE = "/environments/5/nodes/a%20b/resources/astute/values?effective"
@@ -107,7 +110,7 @@ HERE = "/environments/5/nodes/a%20b/resources/astute/values?effective"
     ],
 )
 def test_the_redirect_of_a_name_to_its_id(location: str) -> None:
-    found = urls.redirected(HERE, location)
+    found = paths.redirected(HERE, location)
     assert found is not None
     assert found.endswith("/resources/30/values?effective")
     assert found.startswith("/environments/5/nodes/a")
@@ -128,12 +131,12 @@ def test_the_redirect_of_a_name_to_its_id(location: str) -> None:
     ],
 )
 def test_other_redirects_lead_nowhere(location: str) -> None:
-    assert urls.redirected(HERE, location) is None
+    assert paths.redirected(HERE, location) is None
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_who_writes_stands_in_headers_that_carry_anything(author: str, comment: str) -> None:
-    for name, value in urls.writer_headers("req-1", author, comment).items():
+    for name, value in paths.author_headers(ChangeAuthor("req-1", author, comment)).items():
         assert value.isascii()
         assert value.isprintable()
         if name == "X-Configdb-Comment":

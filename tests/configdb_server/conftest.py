@@ -14,8 +14,8 @@ from configdb_sync.configdb_server.access import OpenAccess
 from configdb_sync.configdb_server.app import create_app
 from configdb_sync.configdb_server.messages import Limits
 from configdb_sync.store import keyring
-from configdb_sync.store.connections import with_key_file
 from configdb_sync.store.database import Database
+from configdb_sync.store.engine import with_key_file
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock
 

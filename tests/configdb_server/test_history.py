@@ -11,7 +11,7 @@ import sqlalchemy
 
 from configdb_sync.configdb_server.messages import Limits
 from configdb_sync.jsonvalues import document_digest
-from configdb_sync.store.connections import key_file_of
+from configdb_sync.store.engine import key_file_of
 from tests.support.configdb_server import CLUSTER, NODE, Api
 
 WRITER = {

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.jsonvalues import EMPTY_DIGEST, document_digest
 from tests.support.configdb_server import CLUSTER, NODE, ROOT, Api
 
@@ -68,7 +68,7 @@ def test_effective_digests_are_those_of_the_merge(
     for place, (values, overrides) in zip((ROOT, CLUSTER, NODE), levels, strict=True):
         fuel.good("PUT", place + "/values", values)
         fuel.good("PUT", place + "/overrides", overrides)
-    expected = merge.effective(levels)
+    expected = level_merge.effective(levels)
     answer = fuel.get(NODE + "/values?effective")
     assert answer.json == expected
     assert list(answer.json) == list(expected) or len([pair for pair in levels if any(pair)]) < 2

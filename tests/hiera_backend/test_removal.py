@@ -87,12 +87,12 @@ def test_other_environments_are_left_alone(node: FuelNode, product: Product) -> 
     done = product(*wrong)
     assert (done.code, done.out) == (
         0,
-        "nodes: removed from 0, nothing on 0, failed on 0, 1 of other environments left alone (5)\n",
+        "nodes: removed from 0, nothing on 0, failed on 0, skipped 1 of other environments (5)\n",
     )
     named = product(*wrong, "--node", "1")
     assert (named.code, named.out.splitlines()[0]) == (
         3,
-        "node 1: failed: is of environment 5 (nothing of it was touched)",
+        "node 1: failed: belongs to environment 5 (nothing was changed on it)",
     )
     assert contents(node.root) == there
 
@@ -129,7 +129,7 @@ def test_the_operators_own_settings_stay_and_are_named(node: FuelNode, product: 
     node.run("on")
     done = product(*REMOVE, "--from", node.root.parent)
     assert done.code == 0
-    assert f"{SETTINGS} stays: it was written by hand, and may hold a password" in done.out
+    assert f"{SETTINGS} stays: it was written by hand and may hold a password" in done.out
     assert yaml.safe_load(node.settings.read_text()) == own
     assert not (node.root / CACHE[1:]).exists()
 

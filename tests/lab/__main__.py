@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from configdb_sync.cli.bus import bus_settings
+from configdb_sync.cli.sources import bus_settings
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import exit_of
 from configdb_sync.settings import read_settings

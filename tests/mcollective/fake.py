@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from configdb_sync.mcollective import envelope
 from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host
 from configdb_sync.mcollective.envelope import Envelope, Signer
 from configdb_sync.mcollective.marshal import dumps
+from tests.support import node_messages
 
 PSK = "CANARY-psk-1d0c"
 PASSWORD = "CANARY-password-77ab"
@@ -41,7 +41,7 @@ class Heard:
     @property
     def request(self) -> Envelope:
         """The request in it."""
-        return envelope.read_request(self.body, Signer("node", PSK.encode()))
+        return node_messages.read_request(self.body, Signer("node", PSK.encode()))
 
 
 @dataclass
@@ -130,9 +130,11 @@ def reply(
 ) -> bytes:
     """Return a node's reply to a request."""
     asked = heard.request
-    content = envelope.rpc_reply(code, text, {"n": 1} if data is None else data) if body is None else body
+    content = node_messages.rpc_reply(code, text, {"n": 1} if data is None else data) if body is None else body
     signer = Signer(sender, psk.encode())
-    return envelope.reply(signer, body=content, agent=asked.agent, request_id=request_id or asked.request_id, now=0)
+    return node_messages.reply(
+        signer, body=content, agent=asked.agent, request_id=request_id or asked.request_id, now=0
+    )
 
 
 Script = Callable[[Peer], None]

@@ -1,4 +1,4 @@
-"""MCollective's own ``client.cfg`` read as MCollective reads it (U12)."""
+"""MCollective's own ``client.cfg`` read as MCollective reads it, and where messages go on RabbitMQ (U12)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.errors import SettingsError
-from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host, Tls, read_config
+from configdb_sync.errors import BusError, SettingsError
+from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, Host, RabbitMQ, Tls, read_config
 
 FUEL = """\
 # made by Puppet
@@ -176,3 +176,26 @@ def test_what_cannot_be_used_is_named_without_secrets(tmp_path: Path, text: str,
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.cfg can't be read: No such file or directory .name them with"):
         read_config(tmp_path / "none.cfg", {}, identity="x", uid=0, bounds=Bounds())
+
+
+def test_destinations_are_mcollectives() -> None:
+    connector = RabbitMQ("master", 4294957)
+    replies = connector.replies("x")
+    assert (replies.reply_to, replies.subscribe) == ("/temp-queue/mcollective_reply_x", None)
+    headers = {"reply-to": "/temp-queue/mcollective_reply_x", "expiration": "4294967000", "mc_sender": "master"}
+    one = connector.directed("17", replies)
+    assert (one.destination, one.headers) == ("/exchange/mcollective_directed/17", headers)
+    assert connector.broadcast("discovery", replies).destination == "/exchange/mcollective_broadcast/discovery"
+
+
+def test_a_collective_and_one_address_for_all_broadcasts() -> None:
+    connector = RabbitMQ("master", 60, collective="other", multiplex=True)
+    assert connector.broadcast("discovery", connector.replies("x")).destination == "/exchange/other_broadcast"
+    assert connector.directed("1", connector.replies("x")).headers["expiration"] == "70000"
+
+
+@pytest.mark.parametrize("identity", ["", "a/b", "a b", "é", "1\n", "*"])
+def test_what_is_no_identity_is_no_address(identity: str) -> None:
+    connector = RabbitMQ("master", 60)
+    with pytest.raises(BusError, match="is no identity"):
+        connector.directed(identity, connector.replies("x"))

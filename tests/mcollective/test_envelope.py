@@ -26,6 +26,7 @@ from tests.mcollective.vectors import (
     REQUEST_HASH,
     REQUEST_ID,
 )
+from tests.support import node_messages
 
 MASTER, NODE = Signer("master", PSK), Signer("1", PSK)
 AGENT = "execute_shell_command"
@@ -39,10 +40,10 @@ def test_a_request_is_byte_for_byte_what_ruby_sends() -> None:
 
 
 def test_a_reply_is_byte_for_byte_what_ruby_sends() -> None:
-    body = envelope.rpc_reply(0, "OK", {"stdout": "a: 1\n", "stderr": "", "exit_code": 0})
+    body = node_messages.rpc_reply(0, "OK", {"stdout": "a: 1\n", "stderr": "", "exit_code": 0})
     assert body == REPLY_BODY
     assert NODE.hash(body).decode() == REPLY_HASH
-    assert envelope.reply(NODE, body=body, agent=AGENT, request_id=REQUEST_ID, now=1480000001) == REPLY
+    assert node_messages.reply(NODE, body=body, agent=AGENT, request_id=REQUEST_ID, now=1480000001) == REPLY
 
 
 def test_the_ping_is_what_ruby_sends() -> None:
@@ -54,11 +55,11 @@ def test_the_ping_is_what_ruby_sends() -> None:
 
 
 def test_rubys_messages_are_read() -> None:
-    asked = envelope.read_request(REQUEST, MASTER)
+    asked = node_messages.read_request(REQUEST, MASTER)
     assert (asked.sender, asked.request_id, asked.agent) == ("master", REQUEST_ID, AGENT)
     assert (asked.sent, asked.ttl) == (1480000000, 4294957)
     assert asked.filters == {"fact": [], "cf_class": [], "agent": [AGENT], "identity": [], "compound": []}
-    request = envelope.read_rpc_request(asked.body)
+    request = node_messages.read_rpc_request(asked.body)
     assert (request.agent, request.action, request.process_results) == (AGENT, "execute", True)
     assert request.data == {"cmd": b"cat /etc/hiera/x.yaml"}
     answered = envelope.read_reply(REPLY, MASTER)
@@ -71,7 +72,7 @@ def test_rubys_messages_are_read() -> None:
 def test_bytes_stay_bytes() -> None:
     every = bytes(range(256))
     for content, sent in ((every, every), (every, String(every, "UTF-8")), (b"abc", String(b"abc", "US-ASCII"))):
-        reply = envelope.read_rpc_reply(envelope.rpc_reply(0, "OK", {"stdout": sent}))
+        reply = envelope.read_rpc_reply(node_messages.rpc_reply(0, "OK", {"stdout": sent}))
         assert reply.data == {"stdout": content}
 
 
@@ -142,7 +143,7 @@ def test_what_is_no_rpc_reply_is_a_typed_error(body: bytes) -> None:
 
 
 def test_a_nodes_text_is_made_fit_for_a_line() -> None:
-    body = envelope.rpc_reply(5, "", {})
+    body = node_messages.rpc_reply(5, "", {})
     noisy = dumps({**marshal.loads(body), Symbol("statusmsg"): String(b"Is a\n\x1b[31mdirectory\xff " + b"x" * 1000)})
     text = envelope.read_rpc_reply(noisy).text
     assert text.startswith("Is a \\x1b[31mdirectory\\xff xxx")
@@ -152,14 +153,14 @@ def test_a_nodes_text_is_made_fit_for_a_line() -> None:
 
 def test_keys_and_bodies_have_no_repr() -> None:
     assert "unset" not in repr(MASTER)
-    assert "cat" not in repr(envelope.read_request(REQUEST, MASTER))
-    assert "cat" not in repr(envelope.read_rpc_request(REQUEST_BODY))
+    assert "cat" not in repr(node_messages.read_request(REQUEST, MASTER))
+    assert "cat" not in repr(node_messages.read_rpc_request(REQUEST_BODY))
 
 
 @given(raw=st.sampled_from([REQUEST, REPLY]), changes=mutations)
 @settings(max_examples=200, deadline=None)
 def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tuple[str, int, int]]) -> None:
-    for read in (envelope.read_request, envelope.read_reply):
+    for read in (node_messages.read_request, envelope.read_reply):
         with contextlib.suppress(UnreadableMessageError):
             read(_mutated(raw, changes), MASTER)
 
@@ -167,7 +168,7 @@ def test_damaged_messages_are_read_or_a_typed_error(raw: bytes, changes: list[tu
 @given(value=values())
 @settings(max_examples=150, deadline=None)
 def test_any_body_is_read_or_a_typed_error(value: Ruby) -> None:
-    for read in (envelope.read_rpc_reply, envelope.read_rpc_request):
+    for read in (envelope.read_rpc_reply, node_messages.read_rpc_request):
         with contextlib.suppress(UnreadableMessageError):
             read(dumps(value))
 
@@ -183,10 +184,10 @@ def test_what_is_asked_is_what_arrives(data: dict[str, Ruby]) -> None:
     data.pop("process_results", None)
     body = envelope.rpc_request("a", "b", "uid=0", data)
     raw = envelope.request(MASTER, body=body, agent="a", request_id="r", now=5, only=["1"])
-    found = envelope.read_request(raw, NODE)
+    found = node_messages.read_request(raw, NODE)
     assert found.filters["identity"] == ["1"]
-    assert envelope.read_rpc_request(found.body).data == data
-    assert envelope.read_rpc_reply(envelope.rpc_reply(0, "", data)).data == data
+    assert node_messages.read_rpc_request(found.body).data == data
+    assert envelope.read_rpc_reply(node_messages.rpc_reply(0, "", data)).data == data
 
 
 def test_what_cannot_be_sent_is_a_typed_error() -> None:

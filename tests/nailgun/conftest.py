@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.configdb.http import HttpExchange
-from configdb_sync.configdb.model import Limits
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import FixedToken, TokenSource
-from configdb_sync.nailgun.client import NailgunClient
-from tests.configdb.support import surroundings
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.tokens import FixedToken, TokenSource
+from configdb_sync.http.transport import HttpTransport, TransferLimits
+from configdb_sync.nailgun.client import NAILGUN, NailgunClient
+from tests.configdb.support import timing
 from tests.support.keystone import ISSUED
 from tests.support.nailgun import RELEASES, Nailgun, load, serving
 
@@ -69,14 +68,14 @@ def client() -> Iterator[Clients]:
             url: str,
             tokens: TokenSource | None = FixedToken(ISSUED),  # noqa: B008  # it doesn't change
             ca_file: Path | None = None,
-            limits: Limits = Limits(answer=1 << 20),  # noqa: B008  # frozen
+            limits: TransferLimits = TransferLimits(answer=1 << 20),  # noqa: B008  # frozen
         ) -> NailgunClient:
             made = NailgunClient(
                 url,
-                lambda base: HttpExchange(base, limits=limits, ca_file=ca_file),
+                lambda base: HttpTransport(base, limits=limits, ca_file=ca_file, authority=NAILGUN.authority),
                 lambda _: tokens,
                 RetryPolicy(attempts=2),
-                surroundings(),
+                timing(),
             )
             return stack.enter_context(made)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.nailgun.addresses import base_url, led_to
+from configdb_sync.nailgun.client import base_url, led_to
 
 BASE = "http://master:8000"
 

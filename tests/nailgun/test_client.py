@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 from werkzeug.wrappers import Request, Response
 
-from configdb_sync.configdb.model import Limits
-from configdb_sync.configdb.tokens import FixedToken, RenewedToken
-from configdb_sync.errors import AccessError, EnvironmentMismatchError, NailgunError, SettingsError
+from configdb_sync.errors import (
+    AccessError,
+    EnvironmentMismatchError,
+    NailgunAnswerError,
+    NailgunAwayError,
+    NailgunError,
+    SettingsError,
+)
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.http.tokens import FixedToken, RenewedToken
+from configdb_sync.http.transport import TransferLimits
 from configdb_sync.nailgun.client import NailgunClient
-from configdb_sync.nailgun.faults import NailgunAnswerError, NailgunAwayError
 from configdb_sync.nailgun.model import PluginLink
 from tests.support.nailgun import Nailgun, leading, serving
 
@@ -295,7 +301,7 @@ def test_a_peer_that_stops_in_the_middle_is_away_within_the_limit(small: Nailgun
 
     small.faults["/nodes"] = slow
     with pytest.raises(NailgunError):
-        client(small.url, limits=Limits(connect=1, read=1, total=1)).nodes(5)
+        client(small.url, limits=TransferLimits(connect=1, read=1, total=1)).nodes(5)
 
 
 class TestRedirects:

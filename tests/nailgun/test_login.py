@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import responses
 
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.configdb.tokens import FixedToken
 from configdb_sync.errors import AccessError, SettingsError, UnavailableError, UnexpectedAnswerError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.http.session import RetryPolicy
+from configdb_sync.http.tokens import FixedToken
 from configdb_sync.nailgun.connect import connect
-from tests.configdb.support import surroundings
+from tests.configdb.support import timing
 from tests.configdb.test_catalog import ENVIRON, KEYSTONE, Keystone
 from tests.nailgun.conftest import make_small
 from tests.peers import keystone as peer_keystone
@@ -37,7 +37,7 @@ def version(request: object) -> tuple[int, dict[str, str], str]:
 
 
 def nodes(environ: dict[str, str]) -> int:
-    with connect(NAILGUN, environ=environ, policy=POLICY, surroundings=surroundings()) as client:
+    with connect(NAILGUN, environ=environ, policy=POLICY, timing=timing()) as client:
         return len(client.nodes(5))
 
 
@@ -76,17 +76,17 @@ def test_keystone_behind_the_masters_web_server_has_its_certificate(
     peer: responses.RequestsMock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """U12: OS_AUTH_URL on the same host as Nailgun is verified by the same file, unless OS_CACERT says otherwise."""
-    from configdb_sync.configdb import catalog
+    from configdb_sync.keystone import login
 
     authority = tmp_path / "ca.pem"
     authority.touch()
     used: list[tuple[Path | None, bool]] = []
 
-    def tokens_of(environ: object, *, default_ca: Path | None, any_name: bool, limits: object) -> FixedToken:
+    def read_login(environ: object, *, default_ca: Path | None, any_name: bool, limits: object) -> FixedToken:
         used.append((default_ca, any_name))
         return FixedToken("CANARY")
 
-    monkeypatch.setattr(catalog, "tokens_of", tokens_of)
+    monkeypatch.setattr(login, "read_login", read_login)
     for url in ("https://master.example:8443/keystone/v3", "https://elsewhere.example:5000/v3"):
         environ = ENVIRON | {"OS_AUTH_URL": url}
         with connect(NAILGUN, environ=environ, ca_file=authority) as client:
@@ -105,7 +105,7 @@ def test_keystone_is_asked_where_it_was_said_to_be(nailgun: Nailgun, path: str |
     environ = {**nailgun.login, "OS_AUTH_URL": f"{nailgun.url}{path}"}
     if path is None:
         del environ["OS_AUTH_URL"]
-    with connect(nailgun.url, environ=environ, policy=POLICY, surroundings=surroundings()) as client:
+    with connect(nailgun.url, environ=environ, policy=POLICY, timing=timing()) as client:
         assert client.version().auth_required
         assert client.nodes(nailgun.env)
         client.cluster(nailgun.env)
@@ -117,7 +117,7 @@ def test_keystone_is_asked_where_it_was_said_to_be(nailgun: Nailgun, path: str |
 def test_an_old_master_has_v2_alone(nailgun: Nailgun) -> None:
     nailgun.keystone.versions = ("v2.0",)
     environ = {**nailgun.login, "OS_AUTH_URL": f"{nailgun.url}/keystone"}
-    with connect(nailgun.url, environ=environ, policy=POLICY, surroundings=surroundings()) as client:
+    with connect(nailgun.url, environ=environ, policy=POLICY, timing=timing()) as client:
         assert client.nodes(nailgun.env)
     assert [asked for asked, _ in nailgun.keystone.logins] == ["/v2.0/tokens"]
 
@@ -136,7 +136,7 @@ def test_a_refused_login_says_what_is_wrong_with_it(small: Nailgun, wrong: str, 
     changed, said = WRONG[wrong]
     environ = {**small.login, "OS_AUTH_URL": f"{small.url}/keystone/{version}", **changed}
     with (
-        connect(small.url, environ=environ, policy=POLICY, surroundings=surroundings()) as client,
+        connect(small.url, environ=environ, policy=POLICY, timing=timing()) as client,
         pytest.raises(AccessError, match=said) as caught,
     ):
         client.nodes(5)
@@ -149,7 +149,7 @@ def test_a_real_keystone_refuses_the_same(small: Nailgun, keystone: peer_keyston
     changed, said = WRONG[wrong]
     small.takes = keystone.valid
     with (
-        connect(small.url, environ=keystone.environ | changed, policy=POLICY, surroundings=surroundings()) as client,
+        connect(small.url, environ=keystone.environ | changed, policy=POLICY, timing=timing()) as client,
         pytest.raises(AccessError, match=said),
     ):
         client.nodes(5)
@@ -159,7 +159,7 @@ def test_a_real_keystone_refuses_the_same(small: Nailgun, keystone: peer_keyston
 def test_an_address_where_another_one_answers_is_no_keystone(small: Nailgun, path: str) -> None:
     environ = {**small.login, "OS_AUTH_URL": small.url + path}
     with (
-        connect(small.url, environ=environ, policy=POLICY, surroundings=surroundings()) as client,
+        connect(small.url, environ=environ, policy=POLICY, timing=timing()) as client,
         pytest.raises(UnexpectedAnswerError, match=r"is no Keystone: .*is OS_AUTH_URL right") as caught,
     ):
         client.nodes(5)

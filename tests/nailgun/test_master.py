@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.cli import options
+from configdb_sync.cli import command_session
 from configdb_sync.exits import Exit
 from configdb_sync.nailgun.connect import connect
 from configdb_sync.plugin.dashboard_link import page_of
@@ -112,7 +112,7 @@ def test_what_was_set_in_the_ui_since_is_asked_for(product: Product, master: Mas
     file.parent.mkdir(parents=True)
     file.write_text("configdb-sync: {configdb: embedded, tenant: deployed, metadata: {enabled: true}}\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(options, "MASTER", FuelFiles(tmp_path / "master"))
+        patch.setattr(command_session, "MASTER", FuelFiles(tmp_path / "master"))
         told = product("doctor", *master.where("--format", "json"))
     origins = {row["name"]: row["origin"] for row in told.json["settings"]}
     assert origins["OS_USERNAME"] == "environment"

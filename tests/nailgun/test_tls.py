@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.configdb.retry import RetryPolicy
-from configdb_sync.errors import SettingsError, UnexpectedAnswerError
+from configdb_sync.errors import NailgunAwayError, SettingsError, UnexpectedAnswerError
+from configdb_sync.http.session import RetryPolicy
 from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import connect
-from configdb_sync.nailgun.faults import NailgunAwayError
-from tests.configdb.support import surroundings
+from tests.configdb.support import timing
 from tests.lab.certificates import make_authority
 from tests.nailgun.conftest import make_small
 from tests.support.keystone import PASSWORD, PROJECT, USER
@@ -49,7 +48,7 @@ def secure(master: tuple[Path, Path]) -> Iterator[Nailgun]:
 def ask(url: str, **options: Path | None) -> NailgunClient:
     """A client with a user of Fuel's; where Keystone is, it finds beside Nailgun."""
     environ = {"OS_USERNAME": USER, "OS_PASSWORD": PASSWORD, "OS_PROJECT_NAME": PROJECT}
-    return connect(url, environ=environ, policy=RetryPolicy(attempts=1), surroundings=surroundings(), **options)  # type: ignore[arg-type]
+    return connect(url, environ=environ, policy=RetryPolicy(attempts=1), timing=timing(), **options)  # type: ignore[arg-type]
 
 
 def test_the_masters_own_certificate_is_found_and_trusted(secure: Nailgun, master: tuple[Path, Path]) -> None:
@@ -77,7 +76,7 @@ def test_no_password_goes_to_an_http_address_that_leads_to_https(
     seen: list[tuple[str, str | None]] = []
     with leading(secure.url, seen) as url:
         environ = {**secure.login, "OS_AUTH_URL": url + path}
-        with connect(url, environ=environ, own_certificate=master[0], surroundings=surroundings()) as client:
+        with connect(url, environ=environ, own_certificate=master[0], timing=timing()) as client:
             assert len(client.nodes(5)) == 3
             assert len(client.nodes(5)) == 3
     asked = path if path.endswith(("v3", "v2.0")) else "/keystone/"
@@ -92,7 +91,7 @@ def test_a_keystone_that_leads_to_https_elsewhere_gets_no_password(secure: Nailg
     with leading("https://elsewhere.example", seen) as keystone:
         environ = {**secure.login, "OS_AUTH_URL": f"{keystone}/v3"}
         with (
-            connect(secure.url, environ=environ, own_certificate=master[0], surroundings=surroundings()) as client,
+            connect(secure.url, environ=environ, own_certificate=master[0], timing=timing()) as client,
             pytest.raises(UnexpectedAnswerError, match=r"leads to https://elsewhere\.example/v3/auth.*nothing secret"),
         ):
             client.nodes(5)

@@ -13,8 +13,8 @@ from typing import Any
 from configdb_sync.errors import NodeError
 from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, ReplyCounts
 from configdb_sync.nodes.node_files import NodeRead, ReadLimits
+from configdb_sync.nodes.remote.command_output import CommandOutput
 from configdb_sync.nodes.remote.commands import Commands
-from configdb_sync.nodes.remote.output import CommandOutput
 from configdb_sync.nodes.remote.reading import NodeReading
 from tests.support.rpc import OneByOne
 

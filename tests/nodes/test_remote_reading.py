@@ -15,8 +15,8 @@ import pytest
 from configdb_sync.errors import NodeError
 from configdb_sync.nodes.directory import DirectoryNodes
 from configdb_sync.nodes.node_files import NodeRead, ReadLimits
+from configdb_sync.nodes.remote.command_output import CommandOutput, listed, unpacked
 from configdb_sync.nodes.remote.commands import Commands, Piece
-from configdb_sync.nodes.remote.output import CommandOutput, listed, unpacked
 from configdb_sync.nodes.remote.reading import NodeReading
 from tests.nodes import shell
 from tests.nodes.trees import ASTUTE, make_node
@@ -250,7 +250,7 @@ def test_more_than_a_node_may_have_is_a_fault(tmp_path: Path) -> None:
         (node / f"etc/hiera/{name}.yaml").write_bytes(b"#" * 100)
     found = read(node, ReadLimits(node=240))
     assert len(found.files) == 3
-    assert set(whats(found).values()) == {"is one too many: the node's files are larger than may be read of one node"}
+    assert set(whats(found).values()) == {"was not read: the node's files are larger than 240 bytes together"}
 
 
 class Changing:

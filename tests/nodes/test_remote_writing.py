@@ -151,12 +151,12 @@ def test_a_file_that_changed_or_went_since_it_was_read_is_left_alone(node: Path)
     target = node / TARGET
     target.write_bytes(b"theirs: 1\n")
     before = snapshot(node)
-    with pytest.raises(FileChangedError, match=r"node 46, file astute\.yaml: was changed behind our back"):
+    with pytest.raises(FileChangedError, match=r"node 46, file astute\.yaml: was changed after it was read"):
         nodes.write("46", "astute.yaml", NEW, file)
     assert snapshot(node) == before
     created = nodes.write("46", "new.yaml", NEW, None)
     (node / "etc/hiera/new.yaml").write_bytes(b"theirs: 1\n")
-    with pytest.raises(FileChangedError, match=r"node 46, file new\.yaml: was changed behind our back"):
+    with pytest.raises(FileChangedError, match=r"node 46, file new\.yaml: was changed after it was read"):
         nodes.remove("46", created)
     assert (node / "etc/hiera/new.yaml").read_bytes() == b"theirs: 1\n"
     target.unlink()
@@ -210,13 +210,13 @@ def test_only_the_allowed_places_are_written(node: Path) -> None:
     before = snapshot(node)
     rpc.asked.clear()
     for path in ("shadow.yaml", "beside.yaml"):
-        with pytest.raises(NodeFileError, match=rf"node 46, file {path}: leads to /etc/.*, where nothing may be"):
+        with pytest.raises(NodeFileError, match=rf"node 46, file {path}: leads to /etc/.*, which may not be"):
             nodes.write("46", path, NEW, found.files[path])
-        with pytest.raises(NodeFileError, match="where nothing may be written"):
+        with pytest.raises(NodeFileError, match="which may not be written"):
             nodes.remove("46", found.files[path])
     assert not rpc.asked
     for path in ("folder/new.yaml", "folder/deep/new.yaml"):
-        with pytest.raises(NodeFileError, match=r"leads to /etc/hiera-more/.*, where nothing may be written .*16"):
+        with pytest.raises(NodeFileError, match=r"leads to /etc/hiera-more/.*, which may not be written .*16"):
             nodes.write("46", path, NEW, None)
     assert snapshot(node) == before
 
@@ -224,7 +224,7 @@ def test_only_the_allowed_places_are_written(node: Path) -> None:
 @pytest.mark.parametrize("path", ["", "x", "/x.yaml", "../x.yaml", "a\nb.yaml", "a\\b.yaml", "\udcff.yaml"])
 def test_an_odd_path_is_never_written(node: Path, path: str) -> None:
     rpc = ShellRpc()
-    with pytest.raises(NodeFileError, match="is no path of a settings file"):
+    with pytest.raises(NodeFileError, match="can't be a settings file"):
         nodes_at(node, rpc).write("46", path, NEW, None)
     assert not rpc.asked
 
@@ -299,11 +299,11 @@ def test_what_is_there_is_never_replaced_by_a_new_file(node: Path) -> None:
     before = snapshot(node)
     nodes = nodes_at(node)
     for path, error, text in (
-        ("astute.yaml", FileChangedError, "is there by now"),
+        ("astute.yaml", FileChangedError, "was created by someone else"),
         ("dangling.yaml", NodeFileError, "is a link to a file that isn't there"),
-        ("folder.yaml", FileChangedError, "is there by now"),
-        ("file/x.yaml", NodeFileError, "something on its way is no folder"),
-        ("nowhere/x.yaml", NodeFileError, "something on its way is no folder"),
+        ("folder.yaml", FileChangedError, "was created by someone else"),
+        ("file/x.yaml", NodeFileError, "a part of its path is no folder"),
+        ("nowhere/x.yaml", NodeFileError, "a part of its path is no folder"),
     ):
         with pytest.raises(error, match=text):
             nodes.write("46", path, NEW, None)
@@ -316,7 +316,7 @@ def test_a_new_file_never_replaces_one_that_came_meanwhile(node: Path) -> None:
             (node / "etc/hiera/override/x.yaml").write_bytes(b"theirs: 1\n")
         return None
 
-    with pytest.raises(FileChangedError, match="is there by now"):
+    with pytest.raises(FileChangedError, match="was created by someone else"):
         nodes_at(node, ShellRpc(fault=come)).write("46", "override/x.yaml", NEW, None)
     assert (node / "etc/hiera/override/x.yaml").read_bytes() == b"theirs: 1\n"
     assert sorted(path.name for path in (node / "etc/hiera/override").iterdir()) == [MARK, "x.yaml"]
@@ -498,7 +498,7 @@ def test_a_node_that_lies_about_what_it_wrote_is_found_out(node: Path) -> None:
         return Reply(identity, {"stdout": said, "stderr": b"", "exit_code": 0})
 
     nodes = nodes_at(node, ShellRpc(fault=lie))
-    with pytest.raises(NodeFileError, match="holds something else right after it was written"):
+    with pytest.raises(NodeFileError, match="has another content right after it was written"):
         nodes.write("46", "astute.yaml", NEW, file_of(nodes, "astute.yaml"))
 
 
@@ -520,9 +520,9 @@ def test_an_answer_that_isnt_ours_fails_that_file(node: Path, said: bytes) -> No
         return Reply(identity, {"stdout": said, "stderr": b"", "exit_code": 0})
 
     nodes = nodes_at(node, ShellRpc(fault=answer))
-    with pytest.raises(NodeFileError, match="the node gives no answer of ours"):
+    with pytest.raises(NodeFileError, match="the node's answer can't be understood"):
         nodes.write("46", "astute.yaml", NEW, file_of(nodes, "astute.yaml"))
-    with pytest.raises(NodeFileError, match="the node gives no answer of ours"):
+    with pytest.raises(NodeFileError, match="the node's answer can't be understood"):
         nodes.write("46", "x.yaml", NEW, None)
 
 
@@ -536,7 +536,7 @@ def test_a_folder_that_a_node_makes_up_is_never_written_to(node: Path, folder: b
         return Reply(identity, {"stdout": b"configdb-sync 1 ready\n" + named + b"\n", "stderr": b"", "exit_code": 0})
 
     nodes = nodes_at(node, ShellRpc(fault=answer))
-    with pytest.raises(NodeFileError, match=r"where nothing may be written|not plain"):
+    with pytest.raises(NodeFileError, match=r"which may not be written|not plain"):
         nodes.write("46", "x.yaml", NEW, None)
 
 

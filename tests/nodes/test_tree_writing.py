@@ -186,7 +186,7 @@ def test_a_change_just_before_the_rename_is_reported_and_never_overwritten(
         change(folder.file)
 
     monkeypatch.setattr(tree_writing, "_verify", meanwhile)
-    with pytest.raises(FileChangedError, match="behind our back"):
+    with pytest.raises(FileChangedError, match="changed after it was read"):
         tree_writing.replace(folder.descriptor, live, NEW)
     assert not folder.file.exists() or folder.file.read_bytes() != NEW
     assert folder.names() in (["x.yaml"], [])
@@ -209,7 +209,7 @@ def test_a_new_file_never_replaces_one_that_came_meanwhile(folder: Folder, monke
         (folder.path / "y.yaml").write_bytes(b"theirs\n")
 
     monkeypatch.setattr(tree_writing, "_verify", meanwhile)
-    with pytest.raises(FileChangedError, match="is there by now"):
+    with pytest.raises(FileChangedError, match="was created by someone else"):
         tree_writing.create(folder.descriptor, "y.yaml", NEW, 0o640)
     assert (folder.path / "y.yaml").read_bytes() == b"theirs\n"
     assert folder.names() == ["x.yaml", "y.yaml"]

@@ -155,7 +155,7 @@ def test_what_the_setting_names_is_written_and_nothing_else(nodes: Open, node: P
     ],
 )
 def test_what_would_open_more_than_it_says_is_refused(place: str) -> None:
-    with pytest.raises(SettingsError, match="writable isn't as it must be"):
+    with pytest.raises(SettingsError, match="writable is not valid"):
         writable_files(["/etc/hiera", place], 16)
 
 

@@ -60,7 +60,7 @@ def test_what_the_settings_say_is_what_runs(master: Jail, machine: Machine) -> N
             assert (done.returncode == 0) is may, done.stderr
     # One setting changed: one service restarted.
     said(master, more=", workers: 3")
-    assert apply() == ["configdb: restarted, since its settings changed", "tenants: runs as it should"]
+    assert apply() == ["configdb: restarted, because its settings changed", "tenants: runs as it should"]
     assert machine.shown(TENANTS, "MainPID") == first[TENANTS]
     # Killed, it is there again; with a wrong setting it isn't tried again and again.
     machine.run(f"kill -9 {machine.shown(TENANTS, 'MainPID')}")

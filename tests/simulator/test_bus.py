@@ -129,8 +129,8 @@ def test_a_silent_node_is_not_discovered_and_a_mute_one_is(lab: Laboratory) -> N
         ("mute", "the node doesn't answer: no reply within 2 s"),
         ("code:5", "simulated failure 5"),
         ("exit:42", "its command could not be started"),
-        ("binary", "the node gives no answer of ours"),
-        ("oversize:3000000", "the node gives no answer of ours"),
+        ("binary", "the node's answer can't be understood"),
+        ("oversize:3000000", "the node's answer can't be understood"),
     ],
 )
 def test_a_write_that_goes_wrong_leaves_the_file(lab: Laboratory, fault: str, text: str) -> None:

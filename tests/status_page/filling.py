@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from configdb_sync.state import State
+from configdb_sync.state import StateFolder
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
@@ -26,7 +26,7 @@ BEGAN = 1_790_000_000.0
 def fill(state: Path, environment: int, count: int, runs: int = 10) -> None:
     """As ``fill_database``, in a state folder, made if it isn't there."""
     state.mkdir(mode=0o700, exist_ok=True)
-    fill_database(State(state).database_url, environment, count, runs)
+    fill_database(StateFolder(state).database_url, environment, count, runs)
 
 
 def fill_database(url: str, environment: int, count: int, runs: int = 10) -> None:

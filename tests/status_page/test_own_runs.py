@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from configdb_sync.state import State
+from configdb_sync.state import StateFolder
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
 from configdb_sync.tenants.opening import open_registry
@@ -29,7 +29,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """``b`` owns a data source that nodes 1 and 2 of five have; node 3 failed; the newest run was with 3 alone."""
     state = tmp_path_factory.mktemp("own") / "state"
     fill(state, 1, 5, runs=4)
-    url = State(state).database_url
+    url = StateFolder(state).database_url
     with closing(Registry(open_registry(url))) as registry:
         change = Change("test", "here", "req-test", 1)
         registry.put(change, "b", None)

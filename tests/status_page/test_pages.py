@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 import sqlalchemy as sa
 
-from configdb_sync.state import State
+from configdb_sync.state import StateFolder
 from configdb_sync.status_page.html import policy
 from configdb_sync.store.schema import ENDED_SESSIONS
 from configdb_sync.tenants.opening import open_registry
@@ -200,7 +200,7 @@ def test_signing_out_ends_the_session_for_whoever_has_the_cookie(shown: Shown, w
 
 def test_what_is_no_session_is_remembered_nowhere(shown: Shown) -> None:
     """Anyone could fill the database with such."""
-    with closing(open_registry(State(shown.state).database_url)) as database:
+    with closing(open_registry(StateFolder(shown.state).database_url)) as database:
 
         def ended() -> int:
             count = sa.select(sa.func.count()).select_from(ENDED_SESSIONS)

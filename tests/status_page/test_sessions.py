@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb.clouds import Cloud
 from configdb_sync.errors import AccessError, UnavailableError
+from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.status_page.sign_in import SignInFailures
 from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess, TokenAccess

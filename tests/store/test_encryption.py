@@ -16,10 +16,10 @@ from configdb_sync.configdb_server.app import create_app
 from configdb_sync.configdb_server.schema import SCHEMA, open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.store import conversion, keyring, opening
-from configdb_sync.store.connections import with_key_file
 from configdb_sync.store.database import Database, Lookup
 from configdb_sync.store.encryption import REFUSED
-from configdb_sync.store.keyring import KeysError
+from configdb_sync.store.engine import with_key_file
+from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.store.schema import RECORDS
 from configdb_sync.tenants.opening import open_registry
 from tests.peers.postgresql import Cluster
@@ -263,7 +263,7 @@ def test_a_lookup_of_sealed_columns_is_refused() -> None:
 def test_convert_without_keys_says_how_to_get_them(tmp_path: Path) -> None:
     with (
         closing(opening.open_store(f"sqlite:///{tmp_path}/own.sqlite")) as database,
-        pytest.raises(KeysError, match="keys make"),
+        pytest.raises(EncryptionKeyError, match="keys make"),
     ):
         conversion.convert(database, opening.STORE)
 

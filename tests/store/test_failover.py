@@ -24,7 +24,7 @@ from psycopg import OperationalError as Lost
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import ConfigDBError, StateError
 from configdb_sync.failpoints import VARIABLE
-from configdb_sync.store import connections
+from configdb_sync.store import engine
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
 from configdb_sync.tenants.opening import open_registry
@@ -287,19 +287,19 @@ def test_without_a_mark_a_lost_commit_is_no_success_and_not_repeated(
     ],
 )
 def test_several_servers_in_a_url(text: str, host: str, port: str) -> None:
-    url = connections.parsed(text, "it")
+    url = engine.parsed(text, "it")
     _, told = url.get_dialect()().create_connect_args(url)
     assert (told["host"], told["port"]) == (host, port)
-    assert connections.several(url)
-    assert connections.connection_parameters(url)["target_session_attrs"] == "read-write"
+    assert engine.several(url)
+    assert engine.connection_parameters(url)["target_session_attrs"] == "read-write"
 
 
 def test_the_urls_own_parameters_have_the_last_word() -> None:
-    url = connections.parsed("postgresql://a,b/name?target_session_attrs=primary&connect_timeout=2", "it")
-    assert {"target_session_attrs", "connect_timeout"}.isdisjoint(connections.connection_parameters(url))
-    one = connections.parsed("postgresql://a/name", "it")
-    assert not connections.several(one)
-    assert "target_session_attrs" not in connections.connection_parameters(one)
+    url = engine.parsed("postgresql://a,b/name?target_session_attrs=primary&connect_timeout=2", "it")
+    assert {"target_session_attrs", "connect_timeout"}.isdisjoint(engine.connection_parameters(url))
+    one = engine.parsed("postgresql://a/name", "it")
+    assert not engine.several(one)
+    assert "target_session_attrs" not in engine.connection_parameters(one)
 
 
 @pytest.mark.parametrize(
@@ -313,5 +313,5 @@ def test_the_urls_own_parameters_have_the_last_word() -> None:
 )
 def test_a_url_that_cannot_be_read_shows_no_password(text: str) -> None:
     with pytest.raises((StateError, ConfigDBError)) as caught:
-        connections.connection_parameters(connections.parsed(text, "the database"))
+        engine.connection_parameters(engine.parsed(text, "the database"))
     assert "secret" not in str(caught.value)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.store import keyring
-from configdb_sync.store.keyring import MAGIC, Keyring, KeysError, is_sealed, sealed_with
+from configdb_sync.store.keyring import MAGIC, EncryptionKeyError, Keyring, is_sealed, sealed_with
 
 WHAT = "the database"
 
@@ -44,14 +44,14 @@ def test_no_changed_byte_is_taken_for_content(shared: Keyring, content: bytes, d
     sealed = bytearray(shared.seal(content))
     place = data.draw(st.integers(len(MAGIC), len(sealed) - 1))
     sealed[place] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(KeysError, match="key"):
+    with pytest.raises(EncryptionKeyError, match="key"):
         shared.open(bytes(sealed), WHAT)
 
 
 @given(st.integers(0, 200))
 def test_a_cut_one_is_no_content(shared: Keyring, length: int) -> None:
     sealed = shared.seal(b"x" * 60)
-    with pytest.raises(KeysError, match="key"):
+    with pytest.raises(EncryptionKeyError, match="key"):
         shared.open(sealed[: min(len(MAGIC) + 4 + length, len(sealed) - 1)], WHAT)
 
 
@@ -104,7 +104,9 @@ def test_a_key_that_was_dropped_is_named_where_it_is_missed(path: Path) -> None:
     old = Keyring(path).seal(b"old")
     keyring.add(path)
     keyring.drop(path, first.id, lambda: None)
-    with pytest.raises(KeysError, match=f"the database is encrypted with key {first.id}, which is not in {path}"):
+    with pytest.raises(
+        EncryptionKeyError, match=f"the database is encrypted with key {first.id}, which is not in {path}"
+    ):
         Keyring(path).open(old, WHAT)
 
 
@@ -116,9 +118,9 @@ def test_the_first_key_is_not_dropped_nor_one_in_use(path: Path) -> None:
     before = path.read_bytes()
 
     def in_use() -> None:
-        raise KeysError("in use")
+        raise EncryptionKeyError("in use")
 
-    with pytest.raises(KeysError, match="in use"):
+    with pytest.raises(EncryptionKeyError, match="in use"):
         keyring.drop(path, first.id, in_use)
     with pytest.raises(SettingsError, match="no key 'unknown'"):
         keyring.drop(path, "unknown", lambda: None)

@@ -15,8 +15,8 @@ from configdb_sync.exits import Exit
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease
 from configdb_sync.store.records import Record, Records
-from configdb_sync.store.runs import AT_WORK, DIED, About, Alive, Journal, PastRuns, Problem
-from configdb_sync.store.states import State, source_states
+from configdb_sync.store.runs import AT_WORK, DIED, About, Journal, LocalProcesses, PastRuns, Problem
+from configdb_sync.store.states import SyncState, source_states
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
 from configdb_sync.sync.render.forms import kept
 from configdb_sync.sync.report import NodeReport, Report
@@ -52,7 +52,7 @@ def begin(own_database: Database, clock: ManualClock) -> Begin:
 
 @pytest.fixture
 def past(own_database: Database, clock: ManualClock) -> PastRuns:
-    return PastRuns(own_database, clock, Alive("one", lambda pid: pid == 7))
+    return PastRuns(own_database, clock, LocalProcesses("one", lambda pid: pid == 7))
 
 
 def done(journal: Journal, report: NodeReport) -> None:
@@ -174,26 +174,26 @@ def test_data_sources_stand_as_runs_found_them(
         record = Record("v", ("f",))
         Records(own_database, ABOUT.place, 5, "req-1").store(name, {"astute": record, "globals": record})
 
-    def states() -> dict[str, tuple[State, str]]:
+    def states() -> dict[str, tuple[SyncState, str]]:
         return {name: (one.state, one.details) for name, one in source_states(own_database, past, 5).items()}
 
     lease = Lease(own_database, "environment 5", "req-1", "one", clock)
     lease.take(0)
     journal = begin("req-1")
-    building = (State.BUILD, "run req-1 is at work")
+    building = (SyncState.BUILD, "run req-1 is at work")
     assert states() == {"astute": building, "globals": building}
     lease.release()
-    assert states()["astute"] == (State.ERROR, "run req-1 died")
+    assert states()["astute"] == (SyncState.ERROR, "run req-1 died")
     broken = errors.DocumentError("broken", data_source="astute")
     finish(journal, "req-1", node("1"), node("2", broken), node("3"))
-    assert states() == {"astute": (State.ERROR, "node 2: broken"), "globals": (State.ACTIVE, "")}
+    assert states() == {"astute": (SyncState.ERROR, "node 2: broken"), "globals": (SyncState.ACTIVE, "")}
     # A run on other nodes changes nothing of what is wrong with node 2, one on node 2 does.
     finish(begin("req-2", whole=False), "req-2", node("1"))
-    assert states()["astute"] == (State.ERROR, "node 2: broken")
+    assert states()["astute"] == (SyncState.ERROR, "node 2: broken")
     finish(begin("req-3", whole=False), "req-3", node("2"), node("3", errors.NodeError("silent")))
-    assert {state for state, _ in states().values()} == {State.ERROR}
+    assert {state for state, _ in states().values()} == {SyncState.ERROR}
     finish(begin("req-4"), "req-4", *map(node, THERE))
-    assert {state for state, _ in states().values()} == {State.ACTIVE}
+    assert {state for state, _ in states().values()} == {SyncState.ACTIVE}
 
 
 def test_what_was_wrong_with_a_node_that_is_gone_is_forgotten(
@@ -201,7 +201,7 @@ def test_what_was_wrong_with_a_node_that_is_gone_is_forgotten(
 ) -> None:
     gone = node("9", errors.DocumentError("broken", data_source="astute"))
     finish(begin("req-1", whole=False), "req-1", gone)
-    assert source_states(own_database, past, 5)["astute"].state is State.ERROR
+    assert source_states(own_database, past, 5)["astute"].state is SyncState.ERROR
     finish(begin("req-2"), "req-2", node("1"))
     assert source_states(own_database, past, 5) == {}
 

@@ -13,9 +13,9 @@ from alembic.migration import MigrationContext
 
 from configdb_sync.errors import StateError
 from configdb_sync.store import keyring, schema
-from configdb_sync.store.connections import with_key_file
 from configdb_sync.store.database import COMMITS, Database
 from configdb_sync.store.encryption import MARKERS
+from configdb_sync.store.engine import with_key_file
 from configdb_sync.store.opening import STORE, open_store
 from configdb_sync.store.records import Record, Records
 

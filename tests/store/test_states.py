@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from configdb_sync.store.runs import PastRun, Problem
-from configdb_sync.store.states import Known, Matrix, State, matrix
+from configdb_sync.store.states import Known, Matrix, SyncState, matrix
 
-A, B, E = State.ACTIVE, State.BUILD, State.ERROR
+A, B, E = SyncState.ACTIVE, SyncState.BUILD, SyncState.ERROR
 
 
 def run(identity: str, outcome: str = "OK") -> PastRun:
@@ -34,7 +34,7 @@ def run(identity: str, outcome: str = "OK") -> PastRun:
     )
 
 
-def states(found: Matrix) -> dict[str, tuple[State | None, ...]]:
+def states(found: Matrix) -> dict[str, tuple[SyncState | None, ...]]:
     return {row.node: row.states for row in found.rows}
 
 

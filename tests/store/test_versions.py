@@ -11,8 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb.change import OVERRIDES, VALUES, Change, Place
-from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.model import OVERRIDES, VALUES, ChangeAuthor, DocumentAddress, DocumentChange
 from configdb_sync.errors import StateError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS
@@ -23,9 +22,9 @@ from configdb_sync.store.versions import BY_OTHERS, DocumentKey, VersionStore
 from configdb_sync.sync.history import document_key, recorder
 
 HERE = "http://configdb.example"
-PLACE = Place(7, (("nodes", "46"),), "globals", 3, innermost=True)
+PLACE = DocumentAddress(7, (("nodes", "46"),), "globals", 3, innermost=True)
 KEY = document_key(HERE, PLACE, OVERRIDES)
-ANN = Writer("req-1", "ann", "why")
+ANN = ChangeAuthor("req-1", "ann", "why")
 Documents = dict[str, Json]
 
 
@@ -39,12 +38,12 @@ def note(
     store: VersionStore,
     before: Documents,
     after: Documents,
-    writer: Writer = ANN,
-    place: Place = PLACE,
+    writer: ChangeAuthor = ANN,
+    place: DocumentAddress = PLACE,
     kind: str = OVERRIDES,
     server: str = HERE,
 ) -> None:
-    recorder(store, server, writer)(Change(place, kind, before, after))
+    recorder(store, server, writer)(DocumentChange(place, kind, before, after))
 
 
 def shown(store: VersionStore, key: DocumentKey = KEY) -> list[tuple[int, str | None, object]]:
@@ -115,7 +114,7 @@ def test_our_own_bookkeeping_has_no_versions(store: VersionStore) -> None:
 
 
 def test_any_text_of_a_user_can_be_kept(store: VersionStore) -> None:
-    note(store, {}, {"\0\ud800": "\ud800"}, Writer("req-1", "a\0nn", "∑ \udcff"))
+    note(store, {}, {"\0\ud800": "\ud800"}, ChangeAuthor("req-1", "a\0nn", "∑ \udcff"))
     (version,) = store.history(KEY)
     assert (version.author, version.comment) == ("a?nn", "∑ ?")
     assert store.content(KEY, 1) == {"\0\ud800": "\ud800"}

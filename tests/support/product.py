@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from configdb_sync.cli.main import main
-from configdb_sync.configdb import calls, connect
-from configdb_sync.configdb.exchange import Answer, Exchange, Request
+from configdb_sync.configdb import connect
+from configdb_sync.http import session
+from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -38,7 +39,7 @@ class Result:
         return json.loads(self.out)
 
 
-Fault = Callable[[Request], "Answer | None"]
+Fault = Callable[[HttpRequest], "HttpAnswer | None"]
 """Answers a request in the server's place, or None to let it through; may raise what an exchange raises."""
 
 
@@ -47,7 +48,7 @@ class Product:
     """``configdb-sync`` with a state folder of its own and an embedded ConfigDB that keeps a list of its requests."""
 
     state: Path
-    requests: list[Request] = field(default_factory=list)
+    requests: list[HttpRequest] = field(default_factory=list)
     fault: Fault | None = None
     plain: bool = False
     """Whether the server hides that it is ours, so that it is taken for tuning-box."""
@@ -66,7 +67,7 @@ class Product:
                 code = end.code
         return Result(int(code or 0), out.getvalue(), err.getvalue())
 
-    def changing(self) -> list[Request]:
+    def changing(self) -> list[HttpRequest]:
         """The requests since the last call that would change something; the list begins anew."""
         found = [request for request in self.requests if request.method in CHANGING]
         self.requests.clear()
@@ -82,21 +83,21 @@ def _stdin(text: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Watched:
-    inner: Exchange
+    inner: Transport
     product: Product
 
     @property
     def base(self) -> str:
         return self.inner.base
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: HttpRequest) -> HttpAnswer:
         self.product.requests.append(request)
         answer = None if self.product.fault is None else self.product.fault(request)
         if answer is None:
             answer = self.inner.send(request)
         if self.product.plain:
             shown = {name: value for name, value in answer.headers.items() if name != "server-product"}
-            answer = Answer(answer.status, shown, answer.body)
+            answer = HttpAnswer(answer.status, shown, answer.body)
         return answer
 
     def close(self) -> None:
@@ -109,9 +110,9 @@ def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
         if name != "CONFIGDB_SYNC_FIXTURES":
             patch.delenv(name)
     product = Product(state)
-    embedded: Callable[[str | None, int], Exchange] = connect._embedded
+    embedded: Callable[[str | None, int], Transport] = connect._embedded
 
-    def watched(database_url: str | None, workers: int) -> Exchange:
+    def watched(database_url: str | None, workers: int) -> Transport:
         return _Watched(embedded(database_url, workers), product)
 
     patch.setattr(connect, "_embedded", watched)
@@ -120,7 +121,7 @@ def make_product(state: Path, patch: pytest.MonkeyPatch) -> Product:
         # What waits between two attempts is proven where it is decided; only a real server needs the time.
         time.sleep(seconds if product.remote else min(seconds, 0.01))
 
-    patch.setattr(calls, "Surroundings", functools.partial(calls.Surroundings, sleep=rest))
+    patch.setattr(session, "Timing", functools.partial(session.Timing, sleep=rest))
     return product
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.model import Writer
+from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.names import LevelPath
 from tests.support import lcm
 from tests.support.product import Product, contents
@@ -61,7 +61,9 @@ class Cloud:
     def client(self, author: str | None = None, comment: str | None = None) -> Iterator[ConfigDBClient]:
         self.product.state.mkdir(mode=0o700, exist_ok=True)
         database = f"sqlite:///{self.product.state}/configdb.sqlite"
-        with connect(self.url or "embedded", database_url=database, writer=Writer(None, author, comment)) as client:
+        with connect(
+            self.url or "embedded", database_url=database, author=ChangeAuthor(None, author, comment)
+        ) as client:
             yield client
 
     def fill(self) -> Cloud:

@@ -10,8 +10,7 @@ import pytest
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.faults import UnsupportedError
-from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError
+from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, UnsupportedError
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.sync.remote_environment import RemoteEnvironment
 from configdb_sync.sync.run_options import RunOptions

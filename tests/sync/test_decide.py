@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.jsonvalues import Json, document_digest, value_digest
 from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, hidden_after_write, what_node_means

@@ -17,13 +17,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record, decode, encode
 from configdb_sync.sync.decide import Accept, Decision, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.node_identity import IdentityGuard
 from configdb_sync.sync.node_records import DigestRecord, from_json, to_json
 from configdb_sync.sync.node_work import BLANK, DocumentWork, ExaminedDocument, Prepared, prepare
 from configdb_sync.sync.record_recovery import NodeRecords
@@ -194,7 +193,7 @@ class OneDocument(RuleBasedStateMachine):
         stored = self.here
         records = NodeRecords(*self.record_of(), cast(RemoteNode, stored), self.others)
         strange = records.unknown and stored.has_values
-        subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange, cast(IdentityGuard, None))
+        subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange)
         record = records.told(subject).record
         needs = needs_stored(document, record) and (record is not None or strange)
         before = effective([(stored.stored, stored.overrides)])

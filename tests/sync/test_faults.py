@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb.exchange import Answer, Request
 from configdb_sync.exits import Exit
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
 from tests.support.product import Product, contents
 from tests.support.trees import GLOBALS, make_node, make_trees
 
@@ -106,7 +106,7 @@ def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Pat
 
 
 def test_what_could_not_be_made_is_not_reported_as_made(product: Product, trees: Path) -> None:
-    product.fault = lambda request: Answer(400, {}, b"") if request.method == "POST" else None
+    product.fault = lambda request: HttpAnswer(400, {}, b"") if request.method == "POST" else None
     digest = product("plan", "--env", 5, "--from", trees, "--format", "json").json["digest"]
     result = product("sync", "--env", 5, "--from", trees, "--format", "json")
     assert result.json["configdb"] | {"component": ""} == {
@@ -216,9 +216,9 @@ def test_configdb_away_is_said_and_nothing_is_touched(product: Product, trees: P
 
 
 def answers(status: int, body: bytes, wanted: str, kind: str = "text/html", method: str = "PUT") -> object:
-    def fault(request: Request) -> Answer | None:
+    def fault(request: HttpRequest) -> HttpAnswer | None:
         if request.method == method and wanted in request.path:
-            return Answer(status, {"content-type": kind}, body)
+            return HttpAnswer(status, {"content-type": kind}, body)
         return None
 
     return fault
@@ -265,9 +265,9 @@ def test_effective_data_that_is_not_what_was_foreseen_is_never_written(product: 
     assert product(*override, "--type", "bool", "--value", "false").code == 0
     before = contents(trees)
 
-    def lying(request: Request) -> Answer | None:
+    def lying(request: HttpRequest) -> HttpAnswer | None:
         if request.path.endswith("values?effective"):
-            return Answer(200, {"content-type": "application/json"}, b"{}")
+            return HttpAnswer(200, {"content-type": "application/json"}, b"{}")
         return None
 
     product.fault, product.plain = lying, True
@@ -365,9 +365,9 @@ def test_a_server_that_cannot_add_fails_the_missing_data_source_alone(product: P
         path = trees / f"node-{node}/etc/hiera/globals.yaml"
         path.write_text(path.read_text() + "more: 1\n")
 
-    def old(request: Request) -> Answer | None:
+    def old(request: HttpRequest) -> HttpAnswer | None:
         if request.path.startswith("/resource_definitions"):
-            return Answer(404, {"content-type": "application/json"}, b"{}")
+            return HttpAnswer(404, {"content-type": "application/json"}, b"{}")
         return None
 
     product.fault, product.plain = old, True
@@ -484,7 +484,7 @@ def test_a_database_of_ours_that_goes_in_the_middle_stops_the_run(
     path.write_text(path.read_text().replace("- 2", "- 3"))
     text = path.read_text()
 
-    def breaks(request: Request) -> Answer | None:
+    def breaks(request: HttpRequest) -> HttpAnswer | None:
         if request.method == "PUT":
             product.fault = None
             with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as database:

@@ -186,7 +186,7 @@ class TestFuel9:
     def test_killed_before_the_upload_nothing_is_misled(
         self, product: Product, old: Nailgun, environment: Callable[[int], Path]
     ) -> None:
-        from configdb_sync.configdb.faults import LostError
+        from configdb_sync.errors import ConnectionLostError
 
         def cut(request: Any) -> None:
             if (
@@ -194,7 +194,7 @@ class TestFuel9:
                 and "/nodes/46/" in request.path
                 and b'"nailgun":true' not in (request.body or b"")
             ):
-                raise LostError("cut")
+                raise ConnectionLostError("cut")
 
         product.fault = cut
         product("sync", "--env", 16, "--from", "nailgun", "--nailgun", old.url, "--node", "46")

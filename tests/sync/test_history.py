@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb.model import Version
+from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.jsonvalues import EMPTY_DIGEST, document_digest
 from configdb_sync.store.versions import BY_OTHERS, is_by_others, pack, time_text, unpack
 from configdb_sync.sync.history import with_present
@@ -17,7 +17,7 @@ from configdb_sync.sync.history import with_present
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
 values = st.recursive(leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
 documents = st.dictionaries(st.text(), values, max_size=4)
-OURS = Version(3, "2026-01-02T03:04:05.000000+00:00", "ann", "req-1", "why", "d3")
+OURS = DocumentVersion(3, "2026-01-02T03:04:05.000000+00:00", "ann", "req-1", "why", "d3")
 
 
 @given(documents)
@@ -48,7 +48,7 @@ def test_the_document_that_is_there_is_the_newest_version() -> None:
     assert with_present([], EMPTY_DIGEST, 0.0) == []
     first, *rest = with_present([OURS], "other", 1.5)
     assert rest == [OURS]
-    assert first == Version(4, "1970-01-01T00:00:01.500000+00:00", None, None, BY_OTHERS, "other")
+    assert first == DocumentVersion(4, "1970-01-01T00:00:01.500000+00:00", None, None, BY_OTHERS, "other")
     assert [version.number for version in with_present([], "other", 0.0)] == [1]
 
 

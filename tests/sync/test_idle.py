@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason, ineffective_overrides
 
 document = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), max_size=3)

@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from configdb_sync.configdb import merge
+from configdb_sync.configdb import level_merge
 from configdb_sync.jsonvalues import ABSENT, Json
 from configdb_sync.masking import Masker
 from configdb_sync.sync.effective_leaves import Leaf, Level, Mark, leaf_json, leaves
@@ -21,7 +21,7 @@ documents = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 def made(*pairs: tuple[dict[str, Json], dict[str, Json]]) -> list[Leaf]:
     levels = [Level(place, *pair) for place, pair in zip(("/", "/nodes/1/"), pairs, strict=False)]
-    return leaves(levels, merge.effective(pairs))
+    return leaves(levels, level_merge.effective(pairs))
 
 
 def marks(found: list[Leaf]) -> dict[tuple[str, ...], Mark]:
@@ -79,4 +79,4 @@ def test_every_leaf_is_what_the_documents_say(pairs: list[tuple[dict[str, Json],
             assert equal(leaf.values, leaf.effective)
         if leaf.mark is Mark.PINNED:
             assert equal(leaf.values, leaf.effective)
-    assert equal(rebuilt, merge.effective(pairs))
+    assert equal(rebuilt, level_merge.effective(pairs))

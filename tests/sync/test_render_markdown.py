@@ -60,7 +60,7 @@ def test_nothing_from_outside_becomes_markup(key: str, value: str, name: str) ->
         undeclared=(name,),
         notes=(value,),
         problems=(problem,),
-        idle=(IneffectiveOverride(name, "/", key, IneffectiveReason.EQUAL),),
+        ineffective=(IneffectiveOverride(name, "/", key, IneffectiveReason.EQUAL),),
     )
     environment = EnvironmentChange(True, name, (key,))
     done = NodeReport(node, (name,), (name,), (problem,))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.cli import runs
-from configdb_sync.configdb.exchange import Answer, Request
+from configdb_sync.cli import execution
 from configdb_sync.errors import BusyError
 from configdb_sync.exits import Exit
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
 from configdb_sync.store.lease import Lease
 from tests.support.clocks import Hasty
 from tests.support.product import Product, Result, contents
@@ -77,7 +77,7 @@ class TestPlan:
         before = contents(trees)
         asked: list[str] = []
 
-        def meddle(request: Request) -> Answer | None:
+        def meddle(request: HttpRequest) -> HttpAnswer | None:
             # Each of the two passes asks for all nodes' digests; the other writer comes before the second one.
             if "/nodes/2/" in request.path and request.method == "GET" and not asked:
                 asked.append(request.path)
@@ -166,9 +166,9 @@ class TestTimeLimit:
         trees = make_trees(tmp_path / "many", *names)
         arguments = ("sync", "--env", 5, "--from", trees, "--parallel", 2)
         clock = Hasty()
-        monkeypatch.setattr(runs, "SystemClock", lambda: clock)
+        monkeypatch.setattr(execution, "SystemClock", lambda: clock)
 
-        def slow(request: Request) -> Answer | None:
+        def slow(request: HttpRequest) -> HttpAnswer | None:
             if request.method == "PUT":
                 clock.forward(2)
             return None
@@ -265,7 +265,7 @@ class TestStages:
         )
 
     def test_a_fault_of_the_program_shows_no_text_that_could_be_a_secret(self, product: Product, sync: Sync) -> None:
-        def broken(_: Request) -> Answer | None:
+        def broken(_: HttpRequest) -> HttpAnswer | None:
             raise ZeroDivisionError("CANARY")
 
         product.fault = broken

@@ -21,7 +21,7 @@ from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.store.lease import run_lock
 from configdb_sync.sync.limits import CircuitBreaker
 from configdb_sync.sync.report import exit_of_run
-from configdb_sync.sync.safety import lost_keys
+from configdb_sync.sync.safety_checks import lost_keys
 
 
 @given(st.text(st.characters(exclude_characters="/"), min_size=1, max_size=255), st.integers(1, 10**9))

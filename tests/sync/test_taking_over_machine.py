@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.jsonvalues import same
 from tests.support import lcm
 from tests.support.product import make_product

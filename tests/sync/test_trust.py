@@ -28,9 +28,9 @@ from hypothesis.stateful import (
 )
 
 from configdb_sync import failpoints
-from configdb_sync.configdb.exchange import Answer, Request
-from configdb_sync.configdb.merge import effective
+from configdb_sync.configdb.level_merge import effective
 from configdb_sync.hiera import Reader
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
 from configdb_sync.jsonvalues import same
 from tests.support.product import Product, make_product
 from tests.sync.editing import EMPTY, commented, reordered, restyled
@@ -362,8 +362,8 @@ class Trust(RuleBasedStateMachine):
     def configdb_fails_for_a_while(self, after: int) -> None:
         seen = itertools.count()
 
-        def fault(request: Request) -> Answer | None:
-            refused = Answer(400, {"content-type": "text/html"}, b"<html>gateway</html>")
+        def fault(request: HttpRequest) -> HttpAnswer | None:
+            refused = HttpAnswer(400, {"content-type": "text/html"}, b"<html>gateway</html>")
             return refused if "/nodes/" in request.path and next(seen) >= after else None
 
         self.product.fault = fault

@@ -208,7 +208,7 @@ def test_a_purge_by_a_clock_that_may_be_wrong_waits_for_a_word(world: World, mon
     assert cli(world, "delete", "a", "--retention", 30)[0] == 0
     monkeypatch.setattr(SystemClock, "now", lambda _: real + timedelta(days=62))
     code, text = cli(world, "purge", "--clock-is-right")
-    assert (code, "'a' is gone for good" in text) == (0, True), text
+    assert (code, "'a' was deleted for good" in text) == (0, True), text
 
 
 def test_adopted(world: World) -> None:

@@ -91,6 +91,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert text.out.splitlines()[:2] == ["tenant  requests  changes  refused  bytes  seconds", "'a'  3  1  0  20  0.75"]
     new.write_bytes(b"".join(LINES)[:-5])
     cut = called("tenants", "usage", new)
-    assert (cut.code, "1 lines are no usage records" in cut.err) == (3, True)
+    assert (cut.code, "skipped 1 lines that are no usage records" in cut.err) == (3, True)
     assert called("tenants", "usage", old, "--since", "yesterday").code == 2
     assert called("tenants", "usage", tmp_path / "none").code == 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, Rpc
 from configdb_sync.nodes.node_files import shown
-from configdb_sync.nodes.remote.output import CommandOutput, OutputError
+from configdb_sync.nodes.remote.command_output import CommandOutput, OutputError
 
 SHELL, EXECUTE = "execute_shell_command", "execute"
 UPLOADFILE, UPLOAD = "uploadfile", "upload"
@@ -70,7 +70,7 @@ def failure(outcome: Outcome) -> NodeError | None:
         return NodeError(f"doesn't answer: {outcome.hint}", node=outcome.identity)
     if isinstance(outcome, ErrorReply):
         return NodeError(
-            f"its agent failed: {shown(outcome.text) or 'without a word'} (code {outcome.code})",
+            f"its agent failed: {shown(outcome.text) or 'no message'} (code {outcome.code})",
             way_out="its own log, /var/log/mcollective.log, may say more",
             node=outcome.identity,
         )

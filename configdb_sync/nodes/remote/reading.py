@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
 from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits, is_plain, shown
-from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, Commands, Piece, letters
-from configdb_sync.nodes.remote.output import (
+from configdb_sync.nodes.remote.command_output import (
     Assembly,
     CommandOutput,
     FileState,
@@ -27,6 +26,7 @@ from configdb_sync.nodes.remote.output import (
     split,
     unpacked,
 )
+from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, Commands, Piece, letters
 
 NextStep = str | NodeRead | NodeError
 """A further command, or the result: what was read, or why nothing was."""
@@ -168,7 +168,7 @@ class NodeReading:
         if not target or not is_plain(target):
             raise NodeFileError("leads to a file whose name is not plain UTF-8 text")
         if state.size > self._room:
-            raise node_files.node_too_large()
+            raise node_files.node_too_large(self.limits.node)
         self._room -= state.size
         self._targets[inside] = target
         content = self._content(path, listing)

@@ -19,10 +19,11 @@ from configdb_sync.errors import BusError, NodeError, NodeFileError
 from configdb_sync.nodes import node_files
 from configdb_sync.nodes.node_files import HIERA, NodeFile, is_plain
 from configdb_sync.nodes.remote.agents import Agents, UploadPart, check_upload, failure, names, parts
+from configdb_sync.nodes.remote.command_output import CommandOutput, as_text, fault, system_words
 from configdb_sync.nodes.remote.commands import Commands, NewFile
-from configdb_sync.nodes.remote.output import CommandOutput, as_text, fault, system_words
 from configdb_sync.nodes.writable import BASE, Writable
 
+# What a writing command prints: one word, and what belongs to it.
 _REPLY = re.compile(rb"configdb-sync 1 (?P<word>[a-z]+)(?: (?P<rest>[^\n]*))?\n(?:(?P<more>[^\n]*)\n)?")
 _WRITTEN = re.compile(rb"(?P<mode>[0-7]{1,4}) (?P<owner>\d+) (?P<group>\d+) (?P<sha256>[0-9a-f]{64})")
 _AGAIN = "run again"
@@ -30,19 +31,10 @@ _WHY = {
     "damaged": ("what arrived on the node isn't what was sent", _AGAIN),
     "lost": ("its temporary file is gone; another run wrote it at the same time", _AGAIN),
     "unsettled": ("was changed, but the node's disk doesn't confirm the change", "check the disk, then run again"),
-    "undressed": ("its owner, group, mode or label can't be kept", "look on the node what is special about it"),
-    "blocked": ("can't be created: something on its way is no folder", None),
+    "undressed": ("its owner, group, mode or label can't be kept", "check on the node what is special about it"),
+    "blocked": ("can't be created: a part of its path is no folder", None),
     "dangling": ("is a link to a file that isn't there", None),
 }
-
-
-@dataclass(frozen=True)
-class ScriptReply:
-    """The reply of a writing command: one word, and what belongs to it."""
-
-    word: str
-    rest: bytes
-    more: bytes
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class FileWriter:
         new = hashlib.sha256(content).hexdigest()
         check_upload(_longest(folder, temporary))
         begin = self.commands.replace_begin(expected, temporary, names(found), BASE if linked else "")
-        if self._run(begin, "ready", "forbidden").word == "forbidden":
+        if self._run(begin, "ready", "forbidden")["word"] == b"forbidden":
             raise writable.refusal(expected.target)
         self._send(found, folder, temporary, path)
         end = self.commands.replace_end(expected, new, temporary, names(found))
@@ -79,9 +71,9 @@ class FileWriter:
         check_upload(_longest(posixpath.dirname(posixpath.join(self.commands.hiera, path)), temporary))
         begin = self.commands.create_begin(path, temporary, writable.places, names(found))
         ready = self._run(begin, "ready", "forbidden")
-        if ready.word == "forbidden":
-            raise writable.refusal(as_text(ready.more).removeprefix(self.commands.root))
-        folder = as_text(ready.more)
+        folder = as_text(ready["more"] or b"")
+        if ready["word"] == b"forbidden":
+            raise writable.refusal(folder.removeprefix(self.commands.root))
         if not folder.startswith(self.commands.root + "/") or not is_plain(folder):
             raise NodeFileError("can't be created: its folder has a name that is not plain UTF-8 text")
         target = posixpath.join(folder.removeprefix(self.commands.root), posixpath.basename(path))
@@ -119,7 +111,7 @@ class FileWriter:
                 self.agents.run(self.identity, self.commands.discard(folder, temporary, path))
             raise
 
-    def _run(self, command: str, *wanted: str, doing: str = "written") -> ScriptReply:
+    def _run(self, command: str, *wanted: str, doing: str = "written") -> re.Match[bytes]:
         """Run a command; return its reply if it is one of ``wanted``."""
         try:
             output = self.agents.run(self.identity, command)
@@ -127,36 +119,35 @@ class FileWriter:
             raise _file_error(error, doing) from error
         found = _REPLY.fullmatch(output.stdout) if output.code == 0 else None
         if found is None:
-            raise NodeFileError(
-                f"can't be {doing}: {fault(output) or 'the node gives no answer of ours'}", way_out=_AGAIN
-            )
-        reply = ScriptReply(found["word"].decode("ascii"), found["rest"] or b"", found["more"] or b"")
-        if reply.word not in wanted:
-            raise _refusal(reply, output, doing)
-        return reply
+            why = fault(output) or "the node's answer can't be understood"
+            raise NodeFileError(f"can't be {doing}: {why}", way_out=_AGAIN)
+        if found["word"].decode("ascii") not in wanted:
+            raise _refusal(found, output, doing)
+        return found
 
 
 def _longest(folder: str, temporary: str) -> str:
     return f"{folder}/{temporary}/new"
 
 
-def _written(path: str, target: str, content: bytes, reply: ScriptReply) -> NodeFile:
-    state = _WRITTEN.fullmatch(reply.rest)
+def _written(path: str, target: str, content: bytes, reply: re.Match[bytes]) -> NodeFile:
+    state = _WRITTEN.fullmatch(reply["rest"] or b"")
     sha256 = hashlib.sha256(content).hexdigest()
     if state is None or state["sha256"].decode("ascii") != sha256:
-        raise NodeFileError("holds something else right after it was written", way_out=_AGAIN)
+        raise NodeFileError("has another content right after it was written", way_out=_AGAIN)
     return NodeFile(path, target, content, sha256, int(state["mode"], 8), int(state["owner"]), int(state["group"]))
 
 
-def _refusal(reply: ScriptReply, output: CommandOutput, doing: str) -> NodeFileError:
-    if reply.word == "changed":
+def _refusal(reply: re.Match[bytes], output: CommandOutput, doing: str) -> NodeFileError:
+    word, rest = reply["word"].decode("ascii"), reply["rest"] or b""
+    if word == "changed":
         return node_files.changed()
-    if reply.word == "appeared":
+    if word == "appeared":
         return node_files.appeared()
-    if reply.word == "linked":
-        return node_files.hard_linked(int(reply.rest) if reply.rest.isdigit() else 2)
-    if reply.word in _WHY:
-        return NodeFileError(*_WHY[reply.word])
+    if word == "linked":
+        return node_files.hard_linked(int(rest) if rest.isdigit() else 2)
+    if word in _WHY:
+        return NodeFileError(*_WHY[word])
     words, way_out = system_words(output.stderr)
     return NodeFileError(f"can't be {doing}: {words}", way_out=way_out)
 

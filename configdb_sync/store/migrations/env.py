@@ -1,4 +1,4 @@
-"""Alembic's way in: migrations run on the connection, and in the transaction, that ``store.opening`` hands over."""
+"""Alembic's environment for all databases: migrations run on ``store.opening``'s connection, in its transaction."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "unsafe": [_unsafe(change) for change in node.unsafe],
         "without_effect": [
             {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value}
-            for one in node.idle
+            for one in node.ineffective
         ],
         "moves": [_move(move) for move in node.moves],
         "held": [{"folder": one.folder, "key": one.stem, "level": one.place, "why": one.why} for one in node.held],

@@ -65,7 +65,7 @@ def idle_lines(nodes: Iterable[NodePlan]) -> list[str]:
     """Return a line for each override without effect, with the nodes on which it has none."""
     where: dict[IneffectiveOverride, list[str]] = defaultdict(list)
     for node in nodes:
-        for override in node.idle:
+        for override in node.ineffective:
             where[override].append(node.node)
     return [
         f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"

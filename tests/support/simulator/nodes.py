@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from configdb_sync.mcollective import envelope
-from configdb_sync.mcollective.envelope import Envelope, RpcRequest, Signer, UnreadableMessageError
+from configdb_sync.mcollective.envelope import Envelope, Signer, UnreadableMessageError
 from configdb_sync.mcollective.marshal import dumps
+from tests.support import node_messages
 from tests.support.simulator import agents
 from tests.support.simulator.agents import AgentReply
 from tests.support.simulator.faults import Fault, FaultKind
@@ -59,7 +60,7 @@ class SimulatedNodes:
         if raw != self._raw:
             self._raw, self._opened = raw, None
             with suppress(UnreadableMessageError):
-                self._opened = envelope.read_request(raw, self.signer)
+                self._opened = node_messages.read_request(raw, self.signer)
         return self._opened
 
     def _one(self, request: Envelope, identity: str, now: int) -> Iterator[Sending]:
@@ -84,7 +85,7 @@ class SimulatedNodes:
         if fault.kind is FaultKind.WRONG_HASH:
             signer = replace(signer, psk=signer.psk + _OTHER_KEY)
         request_id = "0" * 32 if fault.kind is FaultKind.WRONG_REQUEST else request.request_id
-        return envelope.reply(signer, body=body, agent=request.agent, request_id=request_id, now=now)
+        return node_messages.reply(signer, body=body, agent=request.agent, request_id=request_id, now=now)
 
     def _rpc(self, request: Envelope, identity: str, fault: Fault) -> bytes | None:
         tree = self.trees[identity]
@@ -92,7 +93,7 @@ class SimulatedNodes:
         if fault is _NONE and not tree.touched and key in self._told:
             return self._told[key][1]
         try:
-            asked = envelope.read_rpc_request(request.body)
+            asked = node_messages.read_rpc_request(request.body)
         except UnreadableMessageError:
             return None
         if not asked.process_results:
@@ -102,7 +103,7 @@ class SimulatedNodes:
             found = agents.ask(tree, request.agent, asked.action, _lossy(asked, fault))
         if found is None:
             return None
-        body = envelope.rpc_reply(found.code, found.text, found.data)
+        body = node_messages.rpc_reply(found.code, found.text, found.data)
         if fault is _NONE and not tree.touched:
             self._remember(key, tree, body)
         return body
@@ -132,7 +133,7 @@ def _after(fault: Fault) -> float:
     return fault.number if fault.kind is FaultKind.DELAY else 0.0
 
 
-def _wrong(asked: RpcRequest, fault: Fault) -> AgentReply | None:
+def _wrong(asked: node_messages.RpcRequest, fault: Fault) -> AgentReply | None:
     if fault.kind is FaultKind.CODE:
         return AgentReply(int(fault.number), f"simulated failure {fault.number:g}")
     if asked.agent != "execute_shell_command":
@@ -148,7 +149,7 @@ def _wrong(asked: RpcRequest, fault: Fault) -> AgentReply | None:
     return AgentReply(0, data={"stdout": printed[fault.kind], "stderr": "", "exit_code": code})
 
 
-def _lossy(asked: RpcRequest, fault: Fault) -> Mapping[str, Any]:
+def _lossy(asked: node_messages.RpcRequest, fault: Fault) -> Mapping[str, Any]:
     content = asked.data.get("content")
     if fault.kind is FaultKind.PARTIAL and isinstance(content, bytes):
         return {**asked.data, "content": content[:-1] or b"?"}

@@ -15,8 +15,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from configdb_sync.nodes.remote.command_output import CommandOutput
 from configdb_sync.nodes.remote.commands import script
-from configdb_sync.nodes.remote.output import CommandOutput
 from tests.support.simulator.tree import File, Folder, Link, Tree
 
 _YAML = ".yaml"

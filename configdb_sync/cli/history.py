@@ -1,0 +1,157 @@
+"""The commands on versions and overrides of an environment: history, diff, revert, overrides (U17)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configdb_sync.cli.help import command
+from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
+from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.configdb import typed
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress
+from configdb_sync.errors import SettingsError
+
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.model import DocumentVersion, OverrideNote
+
+_kind_option = click.option(
+    "--values", "kind", flag_value=VALUES, default=OVERRIDES, help="The values, not the overrides."
+)
+_format_option = format_option(*typed.FORMATS, short=True)
+
+
+@command("history", example="configdb-sync history --env 1 --level nodes=3 --data-source globals")
+@target_options
+@_kind_option
+@_format_option
+def history(target: ValueTarget, *, kind: str, form: str) -> None:
+    """List the versions of overrides or values.
+
+    Shows who changed a data source at a level, when, in which run, and why.
+    """
+    from configdb_sync.sync.history import histories
+
+    session = target.session
+    with session.client() as client:
+        place = target.place(client)
+        found = histories(client, session.versions).history(place, kind)
+    if form != "plain":
+        click.echo(typed.text([dataclasses.asdict(version) for version in found], form))
+        return
+    if not found:
+        click.echo(f"{place.data_source} at {place.level_text} has no {kind}.")
+    for version in found:
+        click.echo(_row(f"{version.number:>4}", version.time, version.author, version.run, version.comment))
+
+
+@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --from 2")
+@target_options
+@_kind_option
+@click.option("--from", "old", type=int, metavar="VERSION", help="Older version.  [default: the one before --to]")
+@click.option("--to", "new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
+def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None) -> None:
+    """Show the changes between two versions.
+
+    Secrets are masked.
+    """
+    from configdb_sync.sync.diff import changes
+    from configdb_sync.sync.history import histories
+
+    session = target.session
+    with session.client() as client:
+        place = target.place(client)
+        past = histories(client, session.versions)
+        versions = past.history(place, kind)
+        to = _chosen(versions, new, place, kind)
+        before = [version for version in versions if version.number < to.number]
+        since = _chosen(before if old is None else versions, old, place, kind) if before or old is not None else None
+        number = since.number if since else 0
+        one = past.version(place, kind, number) if since else {}
+        other = past.version(place, kind, to.number)
+    click.echo(f"{place.data_source} at {place.level_text}, {kind}: version {number} to {to.number}")
+    for change in changes(one, other, session.masker):
+        sides = " -> ".join(text for text in (change.before, change.after) if text is not None)
+        click.echo(f"  {change.sign} {typed.shown_path(change.path)}: {sides}")
+
+
+@command("revert", example="configdb-sync revert --env 1 --level nodes=3 --data-source globals --to 2")
+@target_options
+@_kind_option
+@click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
+@comment_option
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
+    """Go back to an older version.
+
+    Writes the content of that version as a new version.
+    """
+    from configdb_sync.sync.history import histories
+
+    session = target.session
+    with session.client(comment=comment) as client:
+        place = target.place(client)
+        past = histories(client, session.versions)
+        if number is None:
+            versions = past.history(place, kind)
+            newest = _chosen(versions, None, place, kind).number
+            number = next((version.number for version in versions if version.number < newest), 0)
+        report(past.revert(place, kind, number), "reverted")
+    if kind == VALUES:
+        warn_of_node(place)
+
+
+@command("overrides", example="configdb-sync overrides --env 1")
+@with_session(*CONNECTION)
+@env_option(lowest=0)
+@_format_option
+def overrides(session: Session, *, environment: int, form: str) -> None:
+    """List all overrides of an environment.
+
+    Shows where each is, who set it, when, and whether it has any effect.
+    """
+    with session.client() as client:
+        found = client.overrides_of(environment)
+    if form != "plain":
+        click.echo(typed.text([dataclasses.asdict(note) for note in found], form))
+        return
+    if not found:
+        click.echo(f"environment {environment} has no overrides.")
+    for note in found:
+        click.echo(_row(f"{note.data_source} at {note.place}", note.time, note.author, note.run, note.comment))
+        for line in _effects(note):
+            click.echo(line)
+
+
+def _effects(note: OverrideNote) -> list[str]:
+    lines = []
+    for key in note.keys:
+        hidden = f"{key.hidden_by} deeper {'level has' if key.hidden_by == 1 else 'levels have'} the same key"
+        why: dict[tuple[str, str | None], str] = {
+            ("none", "equal"): "  (no effect: the value below it is the same)",
+            ("none", "hidden"): f"  (no effect: {hidden})",
+            ("partial", "hidden"): f"  ({hidden})",
+        }
+        lines.append(f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}")
+    return lines
+
+
+def _chosen(
+    versions: Sequence[DocumentVersion], number: int | None, place: DocumentAddress, kind: str
+) -> DocumentVersion:
+    """Return the version of a number, or the newest. Raises ``SettingsError`` if there is none."""
+    found = next((version for version in versions if number in {None, version.number}), None)
+    if found is None:
+        kept = ", ".join(str(version.number) for version in versions) or "none"
+        what = "no versions" if number is None else f"no version {number}"
+        raise SettingsError(f"{kind} of {place.data_source} at {place.level_text}: {what}", way_out=f"kept: {kept}")
+    return found
+
+
+def _row(*cells: Any) -> str:
+    """Return cells with two spaces between, unprintable characters shown as ``?``, empty ones left out."""
+    text = "  ".join(str(cell) for cell in cells if cell)
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,1 +1,0 @@
-"""Migrations of the embedded ConfigDB's tables, run by Alembic."""
