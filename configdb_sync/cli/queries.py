@@ -170,9 +170,7 @@ def compare(session: Session, *, environments: str, nodes: Sequence[str], key: s
         with _settings(session, numbers[0], ()) as first, _settings(session, numbers[1], ()) as second:
             sides = [{one.node: one.documents for one in side} for side in (first, second)]
         path = None if key is None else edits.parse_key(key)
-        pairs = [
-            pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path
-        ]
+        pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
         return _show_pairs(pairs, numbers, session.masker, form)
     with _settings(session, numbers[0], nodes) as settings:
         documents = {one.node: one.documents for one in settings}

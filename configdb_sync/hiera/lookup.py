@@ -68,7 +68,7 @@ def parse_key(text: str) -> Key:
     segments = parts[1::2]
     # Between two segments is a dot, and nothing else; at the ends there is nothing.
     if not segments or parts[0] or parts[-1] or any(between != "." for between in parts[2:-1:2]):
-        raise HieraLookupError(f"the key {text!r} is not well formed: write a.b, or \"a.b\" for a key with a dot")
+        raise HieraLookupError(f'the key {text!r} is not well formed: write a.b, or "a.b" for a key with a dot')
     return tuple(_segment(part.strip(), first=not place) for place, part in enumerate(segments))
 
 

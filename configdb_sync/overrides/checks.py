@@ -90,9 +90,9 @@ def check_key(nodes: Mapping[str, Sequence[Layer]], data_source: str, path: KeyP
     documents = [layer.document for layers in nodes.values() for layer in layers if layer.name == data_source]
     if any(edits.has(document, path) for document in documents):
         return
-    elsewhere = {
-        layer.name for layers in nodes.values() for layer in layers if edits.has(layer.document, path)
-    } - {data_source}
+    elsewhere = {layer.name for layers in nodes.values() for layer in layers if edits.has(layer.document, path)} - {
+        data_source
+    }
     close = close_keys(documents, path)
     hints = [f"did you mean {' or '.join(close)}?"] if close else []
     if elsewhere:

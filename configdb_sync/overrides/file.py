@@ -145,7 +145,9 @@ def _check_json(value: Json, where: str) -> None:
 def _check_fields(mapping: Mapping[str, Json], known: set[str], where: str) -> None:
     unknown = sorted(str(name) for name in mapping if name not in known)
     if unknown:
-        raise SettingsError(f"{where} has an unknown field {unknown[0]}", way_out=f"known are {', '.join(sorted(known))}")
+        raise SettingsError(
+            f"{where} has an unknown field {unknown[0]}", way_out=f"known are {', '.join(sorted(known))}"
+        )
 
 
 class _Loader(yaml.CSafeLoader):

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, canonical, same
+from configdb_sync.jsonvalues import ABSENT, Document, Json, canonical, same
 
 Settings = Mapping[str, Document]
 """A node's effective data by data source."""
-
-
-
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,9 @@ def _differences(source: str, path: KeyPath, sides: Mapping[str, Json]) -> list[
     return [Difference(source, path, by_value(sides))]
 
 
-def compare_environments(one: Mapping[str, Settings], other: Mapping[str, Settings]) -> list[tuple[Difference, Difference]]:
+def compare_environments(
+    one: Mapping[str, Settings], other: Mapping[str, Settings]
+) -> list[tuple[Difference, Difference]]:
     """Return the keys whose values, over all nodes of two environments, are not the same set; each as it stands in the
     one and in the other. Nodes are not paired: how many have a value doesn't count, that one has it does."""
     found = []

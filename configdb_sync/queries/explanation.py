@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from configdb_sync.configdb import edits
-from configdb_sync.configdb.change import OVERRIDES, VALUES
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Environment
+from configdb_sync.configdb.model import OVERRIDES, VALUES, Environment
 from configdb_sync.hiera.lookup import Answer, Key, Merge, lookup
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker

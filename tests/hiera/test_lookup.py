@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from configdb_sync.hiera.lookup import HieraLookupError, Layer, Merge, lookup, parse_key
 from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.hierarchy import Hierarchy
+from configdb_sync.hiera.lookup import HieraLookupError, Layer, Merge, lookup, parse_key
 from configdb_sync.jsonvalues import canonical
 from tests.hiera_backend.backend import HERE, MODULES, require, run_ruby
 from tests.hiera_backend.real import RealNode, nodes_of
@@ -37,7 +37,9 @@ def ours_of(layers: Sequence[Layer], key: str, merge: Merge) -> dict[str, Any]:
     return {"value": answer.value} if answer.found else {}
 
 
-def puppets(work: Path, cases: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[str]]]) -> list[list[dict[str, Any]]]:
+def puppets(
+    work: Path, cases: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[str]]]
+) -> list[list[dict[str, Any]]]:
     """Return Puppet's answers for each case (documents, keys): by merge, then key."""
     environments = work / "environments"
     asked = []
@@ -71,7 +73,16 @@ def value(draw: random.Random, depth: int = 0) -> Any:
     """Return a value as settings have them: small, so that merges meet."""
     kind = draw.randrange(12 if depth < 3 else 8)
     if kind < 8:
-        texts = ["a", "b", "", "%{fqdn}", "x-%{::fqdn}-%{none}", "%{nested.a.1}", "%{literal('%')}{x}", "%{lookup('t')}"]
+        texts = [
+            "a",
+            "b",
+            "",
+            "%{fqdn}",
+            "x-%{::fqdn}-%{none}",
+            "%{nested.a.1}",
+            "%{literal('%')}{x}",
+            "%{lookup('t')}",
+        ]
         return draw.choice([None, True, False, 0, 1, 1.0, *texts])
     if kind < 10:
         return [value(draw, depth + 1) for _ in range(draw.randrange(4))]
@@ -85,7 +96,8 @@ def test_any_layers_are_looked_up_as_puppet_does(tmp_path: Path) -> None:
     for seed in range(120):
         draw = random.Random(seed)
         documents = [
-            {key: value(draw) for key in ("k", "l", "l.m") if draw.random() < 0.7} | {"t": draw.choice(["text", "%{fqdn}"])}
+            {key: value(draw) for key in ("k", "l", "l.m") if draw.random() < 0.7}
+            | {"t": draw.choice(["text", "%{fqdn}"])}
             for _ in range(draw.randrange(1, 5))
         ]
         cases.append((documents, keys))

@@ -36,10 +36,15 @@ def test_a_file() -> None:
     assert "s3" not in repr(given_texts)
 
 
-names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\x85\u2028\u2029"), min_size=1, max_size=6)
+names = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufeff\x85\u2028\u2029"), min_size=1, max_size=6
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats(allow_nan=False, allow_infinity=False) | names,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.sampled_from(["env", "file", "literal"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(names | st.sampled_from(["env", "file", "literal"]), inner, max_size=2)
+    ),
     max_leaves=6,
 )
 wanted = st.builds(
@@ -53,12 +58,16 @@ wanted = st.builds(
 )
 
 
-@given(st.lists(wanted, max_size=4, unique_by=lambda one: (one.level, one.data_source)), st.none() | st.integers(1, 10**6))
+@given(
+    st.lists(wanted, max_size=4, unique_by=lambda one: (one.level, one.data_source)), st.none() | st.integers(1, 10**6)
+)
 def test_what_is_written_reads_back(found: list[Wanted], environment: int | None) -> None:
     content = OverridesFile("name", environment, tuple(found))
     back = read(write(content), "other")
     assert sorted(map(repr, back.overrides)) == sorted(map(repr, found))
-    assert sorted((one.level, str(one.value)) for one in back.overrides) == sorted((one.level, str(one.value)) for one in found)
+    assert sorted((one.level, str(one.value)) for one in back.overrides) == sorted(
+        (one.level, str(one.value)) for one in found
+    )
     assert back.environment == environment
 
 

@@ -35,7 +35,9 @@ notes = st.builds(
 )
 
 
-@given(st.lists(notes, max_size=5, unique_by=lambda one: one.address), st.dictionaries(texts, st.integers(), max_size=2))
+@given(
+    st.lists(notes, max_size=5, unique_by=lambda one: one.address), st.dictionaries(texts, st.integers(), max_size=2)
+)
 def test_records_hold_all_of_a_note_and_what_is_beside(found: list[Note], rest: dict[str, int]) -> None:
     rest.pop("notes", None)
     document = to_records({**rest, "notes": "someone's"}, found)
