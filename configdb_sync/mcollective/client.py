@@ -18,6 +18,7 @@ from configdb_sync.mcollective.envelope import Envelope, ForgedError, Unreadable
 from configdb_sync.mcollective.marshal import MarshalError, Value
 from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts, Rpc
 from configdb_sync.mcollective.transport import ConnectionLostError, Message
+from configdb_sync.names import natural_key
 
 _log = logging.getLogger(__name__)
 _DISCOVERY = "discovery"
@@ -98,7 +99,7 @@ class BusRpc(Rpc):
                 raise
             else:
                 self._pool.give_back(link)
-                return sorted(replies.answered, key=_natural)
+                return sorted(replies.answered, key=natural_key)
 
     def _collect_pongs(self, link: BrokerConnection, replies: _ReplySorter, due: set[str], timeout: float) -> None:
         replies.request_id = self._new_id()
@@ -389,8 +390,3 @@ def _given_up(error: ConnectionLostError, due: list[str], losses: int) -> BusErr
     lost = f"{losses} connections" if losses > 1 else "the connection"
     what = f"{error.what}; given up after losing {lost}, no answer from {len(due)} nodes: {names}"
     return ConnectionLostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
-
-
-def _natural(identity: str) -> tuple[bool, int, str]:
-    number = identity.isascii() and identity.isdigit() and len(identity) < 20
-    return (not number, int(identity) if number else 0, identity)

@@ -253,7 +253,7 @@ def test_a_key_is_not_dropped_while_another_process_keeps_a_database_to_itself(
     good(sealed, "runs")
     good(sealed, "keys", "add")
     good(sealed, "keys", "convert")
-    monkeypatch.setattr("configdb_sync.store.database._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("configdb_sync.store.engine._BUSY_SECONDS", 0.1)
     with closing(sqlite3.connect(sealed.state / "configdb-sync.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         refused = sealed("keys", "drop", old.id)

@@ -42,14 +42,6 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class NewFile:
-    """The digest and mode that a new file gets."""
-
-    sha256: str
-    mode: int
-
-
-@dataclass(frozen=True)
 class Commands:
     """Makes commands for nodes whose ``/`` is the folder ``root`` (only tests give one) and that end by themselves.
 
@@ -87,9 +79,9 @@ class Commands:
         places = [self.root + place for place in writable]
         return self._command("create-begin", self.hiera, path, temporary, len(places), *places, *parts)
 
-    def create_end(self, folder: str, path: str, new: NewFile, temporary: str, parts: Sequence[str]) -> str:
-        """Return the command that puts the new file in the folder that ``create_begin`` named."""
-        return self._command("create-end", folder, self.hiera, path, new.sha256, f"{new.mode:04o}", temporary, *parts)
+    def create_end(self, folder: str, path: str, new: str, temporary: str, parts: Sequence[str], *, mode: int) -> str:
+        """Return the command that puts the content of sha256 ``new`` in the folder that ``create_begin`` named."""
+        return self._command("create-end", folder, self.hiera, path, new, f"{mode:04o}", temporary, *parts)
 
     def remove(self, file: NodeFile) -> str:
         """Return the command that removes a file."""

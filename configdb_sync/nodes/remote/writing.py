@@ -20,7 +20,7 @@ from configdb_sync.nodes import node_files
 from configdb_sync.nodes.node_files import HIERA, NodeFile, is_plain
 from configdb_sync.nodes.remote.agents import Agents, UploadPart, check_upload, failure, names, parts
 from configdb_sync.nodes.remote.command_output import CommandOutput, as_text, fault, system_words
-from configdb_sync.nodes.remote.commands import Commands, NewFile
+from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.writable import BASE, Writable
 
 # What a writing command prints: one word, and what belongs to it.
@@ -82,7 +82,7 @@ class FileWriter:
             writable.check(target)
             check_upload(_longest(folder, temporary))
         self._send(found, folder, temporary, path)
-        end = self.commands.create_end(folder, path, NewFile(new, mode), temporary, names(found))
+        end = self.commands.create_end(folder, path, new, temporary, names(found), mode=mode)
         return _written(path, target, content, self._run(end, "written"))
 
     def remove(self, expected: NodeFile) -> None:

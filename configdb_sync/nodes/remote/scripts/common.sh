@@ -1,4 +1,4 @@
-# What all scripts that write have in common. They print one line that begins with "configdb-sync 1" and says how it went.
+# The common part of all writing scripts. They print one line that begins with "configdb-sync 1" and says the result.
 # Everything happens in the folder where the file really lies (cd -P), so nobody can put another one in its place.
 umask 077
 MARK=.configdb-sync.folder
@@ -23,7 +23,7 @@ enter() {
     cd -P -- "${folder:-/}" && [ "$(pwd -P)" = "${folder:-/}" ] || say changed
     [ -f "./$name" ] && [ ! -L "./$name" ] || say changed
 }
-# Takes away what killed runs left: of the same file at once, of others after ten minutes.
+# Removes what killed runs left: of the same file at once, of others after ten minutes.
 clean() {
     same=${temporary%????????.tmp}
     for old in "$same"????????.tmp; do
@@ -50,8 +50,8 @@ gather() {
     [ "$(digest "./$temporary/new")" = "$new" ] || drop damaged
 }
 labelled() { [ -e /sys/fs/selinux/enforce ] || [ -e /selinux/enforce ]; }
-# Has the disk hold a file, or a folder's names, as they are now. The shell opens it, since dd opens no folder: what dd
-# prints to is then synced. A file system that can't sync one thing alone syncs all that it has.
+# Syncs a file, or a folder's names, to the disk. The shell opens it, since dd opens no folder; dd syncs its output.
+# A file system that can't sync one file alone syncs everything.
 settle() {
     said=$(dd if=/dev/null conv=fsync status=none 2>&1 1<"$1") || case $said in
     *'Invalid argument' | *'not implemented' | *'not supported') sync ;;
@@ -61,12 +61,12 @@ settle() {
         ;;
     esac
 }
-# "written" is said of what is there after a power cut too, also if an earlier try was killed before it could say so.
+# "written" is reported only after a sync, also if an earlier try was killed before it could report.
 report() {
     settle . || say unsettled
     say written "$(stat -c '%a %u %g' -- "./$name")" "$(digest "./$name")"
 }
-# Takes away the folders on the way to "$path" below "$base" that we made and that hold nothing else.
+# Removes the folders between "$base" and "$path" that we made and that hold nothing else.
 prune() {
     at=$path
     while at=${at%/*} && [ "$at" != "$base" ]; do
