@@ -22,12 +22,13 @@ from configdb_sync.cli.options import (
 )
 from configdb_sync.cli.output import show_json
 from configdb_sync.configdb.edits import shown_key
-from configdb_sync.errors import MissingError, NodeError, SettingsError
+from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
+from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json, canonical
 
 if TYPE_CHECKING:
     from configdb_sync.addresses import Addresses
-    from configdb_sync.cli.session import Session
+    from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
     from configdb_sync.masking import Masker
@@ -66,14 +67,15 @@ def lookup_key(
     calling_class: str | None,
     calling_module: str | None,
     form: str,
-) -> int:
+) -> None:
     """Print what Puppet on a node reads for a key.
 
     The answer is that of Hiera on the node: data sources in the order of its hierarchy, from ConfigDB with all
-    overrides, or from the node's files. Exits with 1 if the node has no such key.
+    overrides, or from the node's files.
     """
     from configdb_sync.configdb import typed
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
+    from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries import explanation
     from configdb_sync.queries.node_settings import Asker
 
@@ -84,22 +86,25 @@ def lookup_key(
             with session.client() as client:
                 found = _environment(client, environment)
                 nodes = named_nodes(session, client, environment, [node])
-                settings = _of_nodes(session, client, found, nodes, _arrangement(session, hiera_yaml, asker))
-                said = explanation.explain(client, found, settings[0], path, Merge(merge))
+                (settings,) = _of_nodes(session, client, found, nodes, _arrangement(session, hiera_yaml, asker))
+                said = explanation.explain(client, found, settings, path, Merge(merge))
         else:
-            settings = [_of_files(session, place, environment, node, hiera_yaml, asker)]
-            said = explanation.explain(None, None, settings[0], path, Merge(merge))
+            settings = _of_files(session, place, environment, node, _arrangement(session, hiera_yaml, asker))
+            said = explanation.explain(None, None, settings, path, Merge(merge))
     except HieraLookupError as error:
         raise SettingsError(f"{key}: {error}", way_out="Hiera on the node fails as well") from None
     if explain:
         _show_explanation(said, path, session.masker, form)
     elif said.answer.found:
         click.echo(typed.text(said.answer.value, form))
-    else:
-        click.echo(f"node {said.node} has no key {key}", err=True)
     for name in sorted(said.answer.unknown):
         click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
-    return 0 if said.answer.found else 1
+    if not said.answer.found:
+        close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
+        raise SettingsError(
+            f"node {said.node} has no key {key}",
+            way_out=f"did you mean {' or '.join(close)}?" if close else f"configdb-sync find '*' --env {environment}",
+        )
 
 
 @command("find", example="configdb-sync find '*_password' --env 1")
@@ -111,11 +116,11 @@ def lookup_key(
 @format_option("text", "json")
 def find_keys(
     session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, form: str
-) -> int:
+) -> None:
     """Find keys in the effective data of an environment's nodes.
 
     PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
-    masked; a value finds a secret only if it is equal. Exits with 1 if nothing is found.
+    masked; a value finds a secret only if it is equal.
     """
     from configdb_sync.queries.search import grouped, matches, parse_pattern
 
@@ -145,7 +150,6 @@ def find_keys(
             click.echo(f"{hit.data_source}  {shown_key(hit.path)} = {text}  ({_nodes(hit.nodes)})")
         if not hits:
             click.echo("nothing found", err=True)
-    return 0 if hits else 1
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
@@ -153,12 +157,15 @@ def find_keys(
 @what_option("--env", "environments", required=True, metavar="N[,M]", help="The environment, or two to compare.")
 @node_option
 @click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
+@click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
 @format_option("text", "json")
-def compare(session: Session, *, environments: str, nodes: Sequence[str], key: str | None, form: str) -> int:
+def compare(
+    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, form: str
+) -> int:
     """Show how the effective data of nodes or environments differs.
 
     Compares two or more nodes (--node 1,2), all nodes of one environment, or the values that occur in two environments
-    (--env 1,2). Values are grouped; the group with the fewest nodes comes first. Exits with 1 if there is a difference.
+    (--env 1,2). Values are grouped; the group with the fewest nodes comes first.
     """
     from configdb_sync.configdb import edits
     from configdb_sync.queries.comparison import compare_environments, compare_key, compare_nodes
@@ -171,13 +178,14 @@ def compare(session: Session, *, environments: str, nodes: Sequence[str], key: s
             sides = [{one.node: one.documents for one in side} for side in (first, second)]
         path = None if key is None else edits.parse_key(key)
         pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
-        return _show_pairs(pairs, numbers, session.masker, form)
+        _show_pairs(pairs, numbers, session.masker, form)
+        return Exit.DRIFT if pairs and coded else Exit.OK
     with _settings(session, numbers[0], nodes) as settings:
         documents = {one.node: one.documents for one in settings}
     if key is not None:
         found = compare_key(documents, edits.parse_key(key))
         if not found:
-            raise MissingError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
+            raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
     else:
         found = compare_nodes(documents)
     if form == "json":
@@ -189,7 +197,7 @@ def compare(session: Session, *, environments: str, nodes: Sequence[str], key: s
                 click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
         if not found:
             click.echo(f"no difference between {len(documents)} nodes")
-    return 1 if any(len(one.groups) > 1 for one in found) else 0
+    return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
 def named_nodes(
@@ -263,14 +271,14 @@ def _arrangement(session: Session, hiera_yaml: Path | None, asker: Any) -> Arran
             known = hierarchy.parse(hiera_yaml.read_bytes())
         except OSError as error:
             raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.strerror}", way_out="name a file") from None
+        except DocumentError as error:
+            raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.what}", way_out="is it a node's?") from None
         for note in known.notes:
             click.echo(f"{hiera_yaml}: {note}", err=True)
     return Arrangement(session.settings.data_sources, known, asker or NOBODY)
 
 
-def _of_files(
-    session: Session, place: Path, environment: int, node: str, hiera_yaml: Path | None, asker: Any
-) -> NodeSettings:
+def _of_files(session: Session, place: Path, environment: int, node: str, arrangement: Arrangement) -> NodeSettings:
     from configdb_sync.hiera.documents import Reader
     from configdb_sync.nodes.directory import DirectoryNodes
 
@@ -285,7 +293,7 @@ def _of_files(
         raise read
     reader = Reader()
     files = {path: reader.read(file.content).values for path, file in read.files.items()}
-    return _arrangement(session, hiera_yaml, asker).of_files(node, files)
+    return arrangement.of_files(node, files)
 
 
 def _numbers(text: str) -> list[int]:
@@ -312,10 +320,10 @@ def _show_explanation(said: Explanation, path: Sequence[str | int], masker: Mask
 
 def _show_pairs(
     pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker, form: str
-) -> int:
+) -> None:
     if form == "json":
         show_json([{str(n): _difference(one, masker) for n, one in zip(numbers, pair, strict=True)} for pair in pairs])
-        return 1 if pairs else 0
+        return
     for pair in pairs:
         click.echo(f"{pair[0].data_source}  {shown_key(pair[0].path)}")
         for number, one in zip(numbers, pair, strict=True):
@@ -325,7 +333,6 @@ def _show_pairs(
                 click.echo(f"  environment {number}: absent")
     if not pairs:
         click.echo(f"environments {numbers[0]} and {numbers[1]} have the same values")
-    return 1 if pairs else 0
 
 
 def _difference(one: Difference, masker: Masker) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""A node's hierarchy: which files Hiera reads, in which order, from its ``hiera.yaml`` of version 1 to 5 (U24). Pure."""
+"""A node's hierarchy: which files Hiera reads, and in which order, by its ``hiera.yaml`` (U24). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an override does what its author means: which data source Puppet reads, what hides it, what is misspelt (U25).
+"""Whether an override does what its author means: what Puppet reads, what hides it, what is misspelt (U25).
 
 Pure: what the nodes read comes in as layers, in the order of their hierarchy.
 """
@@ -103,8 +103,9 @@ def check_key(nodes: Mapping[str, Sequence[Layer]], data_source: str, path: KeyP
     )
 
 
-def close_keys(documents: Sequence[Mapping[str, Json]], path: KeyPath) -> list[str]:
-    """Return keys that look like ``path``: misspelt in one part, or the same key elsewhere; at most five."""
+def close_keys(documents: Sequence[Mapping[str, Json]], parts: Sequence[str]) -> list[str]:
+    """Return keys that look like one: misspelt in one part, or the same key elsewhere; at most five."""
+    path = tuple(parts)
     beside: dict[KeyPath, float] = {}
     last = path[-1]
     for document in documents:

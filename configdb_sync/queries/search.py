@@ -74,13 +74,13 @@ def parse_pattern(text: str, value: str | None = None) -> Pattern:
 def matches(document: Mapping[str, Json], pattern: Pattern, masker: Masker) -> Iterator[tuple[KeyPath, Json]]:
     """Yield the keys of a document that match, with their values; of a mapping that matches not what is below it too,
     unless that matches by itself."""
-    stack: list[tuple[KeyPath, Json]] = [((key,), value) for key, value in reversed(document.items())]
+    stack: list[tuple[KeyPath, Json]] = [((key,), value) for key, value in reversed(list(document.items()))]
     while stack:
         path, value = stack.pop()
         if pattern.matches_key(path) and pattern.matches_value(path, value, masker):
             yield path, value
         if isinstance(value, dict):
-            stack += [((*path, key), child) for key, child in reversed(value.items())]
+            stack += [((*path, key), child) for key, child in reversed(list(value.items()))]
         elif isinstance(value, list):
             stack += [((*path, str(place)), child) for place, child in reversed(list(enumerate(value)))]
 

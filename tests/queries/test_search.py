@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import ABSENT
 from configdb_sync.masking import Masker
-from configdb_sync.queries.comparison import ABSENT, compare_environments, compare_key, compare_nodes
+from configdb_sync.queries.comparison import Settings, compare_environments, compare_key, compare_nodes
 from configdb_sync.queries.search import grouped, matches, parse_pattern
 
 MASKER = Masker(b"k" * 32)
@@ -58,7 +59,7 @@ def test_hits_are_grouped_by_value_the_rarest_first() -> None:
     ]
 
 
-NODES = {
+NODES: dict[str, Settings] = {
     "1": {"g": {"nova": {"debug": False}, "x": 1}},
     "2": {"g": {"nova": {"debug": False}, "x": 1}},
     "3": {"g": {"nova": {"debug": True}}, "h": {"y": 1}},
