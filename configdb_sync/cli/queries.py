@@ -117,7 +117,7 @@ def lookup_key(
 def find_keys(
     session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, form: str
 ) -> None:
-    """Find keys in the effective data of an environment's nodes.
+    """Find keys and values on all nodes.
 
     PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
     masked; a value finds a secret only if it is equal.
@@ -162,7 +162,7 @@ def find_keys(
 def compare(
     session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, form: str
 ) -> int:
-    """Show how the effective data of nodes or environments differs.
+    """Show how nodes or environments differ.
 
     Compares two or more nodes (--node 1,2), all nodes of one environment, or the values that occur in two environments
     (--env 1,2). Values are grouped; the group with the fewest nodes comes first.
