@@ -25,26 +25,25 @@ from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.store import schema
-from configdb_sync.tenants.access import OpenAccess
-from configdb_sync.tenants.app import Application
+from configdb_sync.tenants.app import TenantsApplication
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.web.access import OpenAccess
 from tests.peers import keystone, postgresql
 
 TENANTS = 100
 TIMES = itertools.count(1)
 HELLO = """
-from configdb_sync.web.service import Gunicorn, Listen, Transport
+from configdb_sync.web.service import Gunicorn, Listen, GunicornOptions
 BODY = b"x" * 600
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "600")])
     return (BODY,)
 def ready(ports):
     print(f"listens on http://127.0.0.1:{ports[0]}", flush=True)
-Gunicorn("hello", [Listen("127.0.0.1", 0)], Transport(), lambda _: (None, app), ready=ready).run()
+Gunicorn("hello", [Listen("127.0.0.1", 0)], GunicornOptions(), lambda _: (None, app), ready=ready).run()
 """
 SERVE = (sys.executable, "-m", "configdb_sync", "tenants", "serve", "--admin", "127.0.0.1:0")
 
@@ -52,9 +51,9 @@ WITHIN = ("--max-age", "600")
 """The status drivers are asked before anything counts: the limit is that of GETs within ``max_age``."""
 
 
-def change() -> Change:
+def change() -> ChangeInfo:
     """Return a change at a time of its own."""
-    return Change("bench", "here", "req-bench", next(TIMES))
+    return ChangeInfo("bench", "here", "req-bench", next(TIMES))
 
 
 @contextlib.contextmanager
@@ -99,7 +98,7 @@ def served(folder: Path, url: str, what: str, full: bool) -> Iterator[Measure]:
         port = int(theirs.url.split(":")[2].split("/")[0])
         targets = [
             (hello, Shape("GET", ["/"])),
-            (mine, Shape("GET", [Place(f"tenant {number}").url for number in range(TENANTS)], headers=header)),
+            (mine, Shape("GET", [ResourcePath(f"tenant {number}").url for number in range(TENANTS)], headers=header)),
             (port, Shape("GET", [f"/v3/projects/{project}"], headers=header)),
         ]
         warm(targets)
@@ -144,7 +143,7 @@ class InProcess:
 
     def __init__(self, url: str) -> None:
         self.registry = Registry(open_registry(url, connections=2))
-        self.application = Application(Context(self.registry), OpenAccess(), SystemClock())
+        self.application = TenantsApplication(Context(self.registry), OpenAccess(), SystemClock())
 
     def ask(self, method: str, target: str) -> None:
         """Make a request; raise RuntimeError unless it is answered with less than 400."""
@@ -209,7 +208,7 @@ def scaled(url_of: Callable[[str], str], many: int, what: str) -> Iterator[Measu
     fresh = itertools.count()
 
     def move_action(one: InProcess, number: int, size: int) -> None:
-        one.ask("GET", Place(any_of(number, size)).move_url(any_of(number + 1, size)))
+        one.ask("GET", ResourcePath(any_of(number, size)).move_url(any_of(number + 1, size)))
 
     calls: dict[str, tuple[Callable[[InProcess, int, int], None], int]] = {
         "GET": (lambda one, number, size: one.ask("GET", f"/v1.0/{any_of(number, size)}"), 1000),
@@ -242,7 +241,7 @@ def moved(url: str, what: str) -> Iterator[Measure]:
 
     def move(times: list[float], source: str, destination: str) -> None:
         began = time.perf_counter()
-        one.registry.move(change(), Place(source), destination)
+        one.registry.move(change(), ResourcePath(source), destination)
         times.append(time.perf_counter() - began)
 
     for turn, size in itertools.product(range(5), sizes):
@@ -260,7 +259,7 @@ def moved(url: str, what: str) -> Iterator[Measure]:
         small, large = (statistics.median(found[size]) for size in sizes)
         note = f"{small * 1000:.2f} and {large * 1000:.2f} ms"
         yield Measure(f"{title}: 10,000 data sources to 10 ({what})", large / small, "times", 20, note)
-    targets = [Place(f"b {size} 0").move_url(f"a {size} 0") for size in sizes]
+    targets = [ResourcePath(f"b {size} 0").move_url(f"a {size} 0") for size in sizes]
     (small, _), (large, _) = timed([lambda _, target=target: one.ask("GET", target) for target in targets], 200)  # type: ignore[misc]
     note = f"{small * 1e6:.0f} and {large * 1e6:.0f} us"
     yield Measure(f"move action, tagged: 10,000 to 10 ({what})", large / small, "times", 3, note)

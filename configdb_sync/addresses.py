@@ -80,14 +80,14 @@ class Addresses:
         return self.levels[-1][0]
 
     def of_facts(self, facts: Mapping[str, Json]) -> LevelPath:
-        """Return the place of a node with these facts. Raises ``NodeError`` if they don't tell it."""
+        """Return the place of a node with these facts. Raises ``NodeError`` if they don't suffice."""
         return tuple((name, self._value(name, template, facts)) for name, template in self._templates)
 
     def _value(self, name: str, template: Template, facts: Mapping[str, Json]) -> str:
         try:
             return expand(template, facts)
         except ValueError as error:
-            raise NodeError(f"its hierarchy level {name} can't be told: {error}") from None
+            raise NodeError(f"its hierarchy level {name} is unknown: {error}") from None
 
     def _known(self, node: str, fqdn: str | None) -> dict[str, Json]:
         return {"uid": node, "deployment_id": str(self.environment), **({} if fqdn is None else {"fqdn": fqdn})}
@@ -102,7 +102,7 @@ class Addresses:
             return None
 
     def value_of(self, node: str, fqdn: str | None) -> str | None:
-        """Return the value that the nodes' level has for a node, None if it can't be told."""
+        """Return the value that the nodes' level has for a node, None if it is unknown."""
         own = Addresses(self.environment, self.levels[-1:]).of_node(node, fqdn)
         return None if own is None else own[0][1]
 
@@ -113,11 +113,11 @@ class Addresses:
 
     @property
     def by_name(self) -> bool:
-        """Whether identity and FQDN are enough to tell the value that the nodes' level has."""
+        """Whether identity and FQDN suffice for the value that the nodes' level has."""
         return set(self._templates[-1][1].facts) <= {"uid", "fqdn", "deployment_id"}
 
     def paths(self, values: Collection[str], seen: Seen) -> dict[str, LevelPath]:
-        """Return the whole path to each value of the nodes' level of which the levels over it can be told."""
+        """Return the whole path to each value of the nodes' level whose outer levels are known."""
         if not any(set(template.facts) - {"deployment_id"} for _, template in self._templates[:-1]):
             outer = Addresses(self.environment, self.levels[:-1]).of_facts(self._known("", None))
             return {value: (*outer, (self.node_level, value)) for value in values}
@@ -145,7 +145,7 @@ class Addresses:
             if whole is None:
                 over = ", ".join(name for name, _ in self.levels[:-1])
                 raise SettingsError(
-                    f"which {over} node {text} belongs to can't be told here",
+                    f"it is unknown which {over} node {text} belongs to",
                     way_out=f"name it too: --level {self.levels[0][0]}=..., then --level {own[0][0]}={own[0][1]}",
                 )
             return whole
@@ -173,13 +173,13 @@ class Addresses:
         if found:
             reason = f"nodes {' and '.join(sorted(identity for identity, _ in nodes))} had it: {', '.join(found)}"
         elif nodes:
-            reason = f"its {self.node_level} is made of facts that only a run reads"
+            reason = f"its {self.node_level} depends on facts that only a run reads"
         else:
             reason = "no run has seen a node of that name"
         form = f"{self.node_level}={self.levels[-1][1]}"
         raise SettingsError(
-            f"the name {text!r} doesn't tell a node: {reason}",
-            way_out=f"give its id: --level {self.node_level}=46, or what this environment keeps its nodes by: {form}",
+            f"the name {text!r} doesn't identify a node: {reason}",
+            way_out=f"give its id: --level {self.node_level}=46, or the level value that this environment uses: {form}",
         )
 
     def _could_be(self, text: str) -> bool:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from configdb_sync.backup.archive import DATABASE, Manifest
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, STATE, comment_option, env_option, what_option, with_session
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.backup.archive import Manifest
     from configdb_sync.backup.state_copy import StateFiles
     from configdb_sync.cli.command_session import Session
 
@@ -50,7 +50,7 @@ def restore(session: Session, *, file: Path, replace: bool) -> None:
 
     settings, state = session.settings, session.state
     found = restore(file, state.folder, _places(session), replace=replace, wait=settings.wait, clock=SystemClock())
-    click.echo(f"The state in {state.folder} is that of {found.created}: {', '.join(found.parts)}.")
+    click.echo(f"{state.folder} has the state of {found.created} again: {', '.join(found.parts)}.")
     click.echo("Running services take new tokens after a restart: `configdb-sync services apply`.")
     _name_others(found, "restored", "pg_restore -d NAME FILE")
 
@@ -62,8 +62,6 @@ def _places(session: Session) -> StateFiles:
 
 
 def _name_others(manifest: Manifest, what: str, tool: str) -> None:
-    from configdb_sync.backup.archive import DATABASE
-
     for name, address in manifest.elsewhere.items():
         which = "the product's database" if name == DATABASE else "ConfigDB's database"
         click.echo(f"Not {what}: {which} at {address}. Use the database's own tools: {tool}.")

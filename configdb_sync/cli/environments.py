@@ -22,6 +22,7 @@ from configdb_sync.cli.output import show_json, show_lines, write_private
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.nodes.directory import DirectoryNodes
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -41,12 +42,12 @@ _only_env_option = env_option("Only this environment.", required=False)
 def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
     """Show the status and the last run of environments."""
     from configdb_sync.status_page.api import StatusApi
-    from configdb_sync.tenants.context import Context, Limits
+    from configdb_sync.tenants.context import ApiLimits, Context
 
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:
         history = session.history(registry.database)
-        api = StatusApi(Context(registry, Limits(longest=_ALL), client=lambda: client), history)
+        api = StatusApi(Context(registry, ApiLimits(longest=_ALL), client=lambda: client), history)
         with closing(history.versions):
             found = _listed(api, environment)
             if file is not None:
@@ -213,7 +214,6 @@ def gc(
 
 
 def _present(session: Session, environment: int, place: str | None) -> Present:
-    from configdb_sync.nodes.directory import DirectoryNodes
     from configdb_sync.sync.gc import Present
 
     nailgun = session.nailgun()

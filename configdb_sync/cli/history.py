@@ -12,15 +12,14 @@ from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
 from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
-    from configdb_sync.configdb.model import DocumentVersion, OverrideNote
+    from configdb_sync.configdb.model import DocumentAddress, DocumentVersion, OverrideNote
 
 _kind_option = click.option(
-    "--values", "kind", flag_value=VALUES, default=OVERRIDES, help="The values, not the overrides."
+    "--values", "kind", flag_value="values", default="overrides", help="The values, not the overrides."
 )
 _format_option = format_option(*typed.FORMATS, short=True)
 
@@ -100,7 +99,7 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
             newest = _chosen(versions, None, place, kind).number
             number = next((version.number for version in versions if version.number < newest), 0)
         report(past.revert(place, kind, number), "reverted")
-    if kind == VALUES:
+    if kind == "values":
         warn_of_node(place)
 
 

@@ -20,18 +20,19 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.keystone import clouds
+from configdb_sync.tenants.metrics import Usage
+from configdb_sync.web.access import Access, KeystoneAccess, OpenAccess, TokenAccess, limited
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.options import F
-    from configdb_sync.configdb_server.access import Access as ConfigDBAccess
     from configdb_sync.status_page.sessions import Sessions
-    from configdb_sync.tenants.access import Access
-    from configdb_sync.tenants.context import Pull
-    from configdb_sync.tenants.following import Connected
+    from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.registry import Registry
-    from configdb_sync.web.service import Transport
+    from configdb_sync.tenants.status_chain import Chain
+    from configdb_sync.web.service import GunicornOptions
 
 
 def read_token(path: Path) -> str:
@@ -47,7 +48,7 @@ def _default_option(name: str, default: Any, kind: Any, metavar: str, text: str)
 
 
 def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options on TLS and processes; it gets a ``Transport``."""
+    """Give a command the options on TLS and processes; it gets a ``GunicornOptions``."""
 
     @file_option("--tls-cert", text="TLS certificate with its chain, PEM.")
     @file_option("--tls-key", text="Key of the certificate, PEM, not encrypted.")
@@ -64,9 +65,9 @@ def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
         threads: int,
         **options: Any,
     ) -> Any:
-        from configdb_sync.web.service import Transport
+        from configdb_sync.web.service import GunicornOptions
 
-        return function(*args, transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads), **options)
+        return function(*args, transport=GunicornOptions(tls_cert, tls_key, behind_proxy, workers, threads), **options)
 
     return wrapped
 
@@ -77,6 +78,9 @@ _auth_option = click.option(
     default="token",
     show_default=True,
     help="Who may call: who has the token, users of Keystone, or everyone (loopback only).",
+)
+_refused_rate_option = _default_option(
+    "--refused-rate", 10, click.FloatRange(0), "N", "Bad tokens per second from one address; 0: no limit."
 )
 
 
@@ -93,6 +97,7 @@ def configdb() -> None:
 @file_option("--token-file", text="File with the token, mode 0600.  [default: made in the state folder]")
 @_default_option("--write-role", "admin", str, "ROLE", "With keystone: role that may read and write.")
 @click.option("--read-role", metavar="ROLE", help="With keystone: role that may only read.")
+@_refused_rate_option
 @_transport_options
 @_default_option("--body-limit", 64, click.IntRange(1), "MIB", "Largest body of a request.")
 @_default_option("--versions", 30, click.IntRange(1), "N", "Number of versions to keep of each document.")
@@ -104,7 +109,8 @@ def serve(
     token_file: Path | None,
     write_role: str,
     read_role: str | None,
-    transport: Transport,
+    refused_rate: float,
+    transport: GunicornOptions,
     body_limit: int,
     versions: int,
 ) -> None:
@@ -114,28 +120,40 @@ def serve(
     the login of the settings to validate the callers' tokens.
     """
     from configdb_sync.cli.command_session import sign_log_lines
-    from configdb_sync.configdb_server import service
-    from configdb_sync.configdb_server.access import Guard, OpenAccess, TokenAccess, guard
-    from configdb_sync.configdb_server.messages import Limits
-    from configdb_sync.keystone import clouds
+    from configdb_sync.configdb_server import app
+    from configdb_sync.configdb_server.messages import ServerLimits
+    from configdb_sync.web.service import read_listen
 
     sign_log_lines(session.service_id)
-    access: ConfigDBAccess | Guard = OpenAccess()
-    if auth == "keystone":
-        access = guard(clouds.read(session.environ), write_role, read_role)
-    elif auth == "token":
-        access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
+    cloud = clouds.read(session.environ) if auth == "keystone" else None
+    token = ""
+    if auth == "token":
+        token = session.state.token() if token_file is None else read_token(token_file)
+
+    def access() -> Access:
+        if auth == "none":
+            return OpenAccess()
+        rate = refused_rate / transport.workers
+        if cloud is None:
+            return limited(TokenAccess(token, realm="configdb"), SystemClock(), rate)
+        users = KeystoneAccess(cloud, None, SystemClock(), name="configdb-sync-configdb")
+        return limited(users, SystemClock(), rate, keystone=True)
 
     def announce(url: str) -> None:
         click.echo(f"ConfigDB listens on {url}")
         if auth == "token":
             click.echo(f"its token is in {token_file or session.state.token_file}")
 
-    limits = Limits(body=body_limit * 1024 * 1024, versions=versions)
-    listening = service.read_listen(listen)
-    service.serve(
-        service.Service(listening, access, session.configdb_database, **vars(transport), limits=limits), announce
+    settings = app.ServerSettings(
+        listen=read_listen(listen),
+        transport=transport,
+        access=access,
+        database_url=session.configdb_database,
+        roles=None if cloud is None else app.KeystoneRoles(write_role, read_role),
+        unguarded=auth == "none",
+        limits=ServerLimits(body=body_limit * 1024 * 1024, versions=versions),
     )
+    app.serve(settings, announce)
 
 
 @command("serve", example="configdb-sync tenants serve --admin 127.0.0.1:8083 --public 10.20.0.2:8084")
@@ -158,7 +176,7 @@ def serve(
     "--rate", 100, click.FloatRange(0), "N", "Requests per second of a tenant's users, for each process; 0: no limit."
 )
 @_default_option("--admin-rate", 0, click.FloatRange(0), "N", "The same for one user of the admin endpoint.")
-@_default_option("--refused-rate", 10, click.FloatRange(0), "N", "Bad tokens per second from one address; 0: no limit.")
+@_refused_rate_option
 @file_option("--metrics-token-file", text="File with a token (mode 0600) that can only read /metrics.")
 @_default_option(
     "--metrics-tenants", 100, click.IntRange(0), "N", "Number of tenants with their own metrics; others share one."
@@ -166,7 +184,7 @@ def serve(
 @_default_option("--log-format", "text", click.Choice(["text", "json"]), "text|json", "Format of log lines.")
 @_transport_options
 def serve_tenants(
-    session: Session, *, public_page: bool, auth: str, log_format: str, transport: Transport, **given: Any
+    session: Session, *, public_page: bool, auth: str, log_format: str, transport: GunicornOptions, **given: Any
 ) -> None:
     """Serve the tenant API until SIGTERM or Ctrl-C.
 
@@ -176,10 +194,10 @@ def serve_tenants(
     from configdb_sync.http.session import RetryPolicy
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.chain import Chain
-    from configdb_sync.tenants.context import DAY, Limits, NoPull
-    from configdb_sync.tenants.drivers import Surroundings, load
+    from configdb_sync.tenants.context import DAY, ApiLimits
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.status_chain import Chain
+    from configdb_sync.tenants.status_drivers import DriverServices, load
     from configdb_sync.web.service import JsonFormatter, TextFormatter, read_listen, use
 
     formatter = JsonFormatter(run=session.service_id) if log_format == "json" else TextFormatter(session.service_id)
@@ -210,14 +228,14 @@ def serve_tenants(
 
     drivers = [] if given["drivers"] == "none" else [name.strip() for name in given["drivers"].split(",")]
 
-    def pull(registry: Registry, client: Connected) -> Pull:
-        around = Surroundings(registry.database, client, SystemClock())
-        return Chain(registry, load(drivers, around), SystemClock(), given["max_age"]) if drivers else NoPull()
+    def chain(registry: Registry, client: Connected) -> Chain | None:
+        around = DriverServices(registry.database, client, SystemClock())
+        return Chain(registry, load(drivers, around), SystemClock(), given["max_age"]) if drivers else None
 
     # A request waits for its answer: what can't be asked now is asked again later.
     policy_of_requests = RetryPolicy(attempts=2, whole=5.0)
     session.records().close()  # Makes the tables of the runs, which the status needs.
-    told = service.Service(
+    told = service.TenantsService(
         admin=read_listen(given["admin"], "--admin"),
         access=accesses.admin,
         database_url=session.database,
@@ -225,9 +243,9 @@ def serve_tenants(
         public=None if given["public"] is None else read_listen(given["public"], "--public"),
         public_access=accesses.public,
         transport=transport,
-        limits=Limits(retention=int(given["retention"] * DAY)),
+        limits=ApiLimits(retention=int(given["retention"] * DAY)),
         connect=lambda: session.client(policy=policy_of_requests),
-        pull=pull,
+        drivers=chain,
         site=lambda registry: StatusPage(
             history=session.history(registry.database),
             sessions=accesses.sessions,
@@ -266,18 +284,9 @@ class _Accesses:
         return access if self.auth == "none" else self._limited(access)
 
     def _limited(self, access: Access) -> Access:
-        from configdb_sync.tenants.access import LimitedAccess
-        from configdb_sync.tenants.limiting import buckets
-
-        # No process knows what another one refused: each has its part of the rate. Keystone is asked about every bad
-        # token; a comparison here costs nothing, and many clients may share an address.
-        at_once = 2 if self.auth == "keystone" else 8
-        few = buckets(SystemClock(), self.refused_rate, at_once)
-        return access if few is None else LimitedAccess(access, few)
+        return limited(access, SystemClock(), self.refused_rate, keystone=self.auth == "keystone")
 
     def _operators(self) -> Access:
-        from configdb_sync.tenants.access import OpenAccess, TokenAccess
-
         if self.auth == "keystone":
             return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
         if self.auth == "none":
@@ -298,7 +307,6 @@ class _Accesses:
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None if everyone may see them."""
         from configdb_sync.status_page.sessions import TokenSessions
-        from configdb_sync.tenants.access import TokenAccess
 
         if self.auth == "keystone":
             return _keystone_sessions(self.session.environ, access, tenants=False)
@@ -328,16 +336,12 @@ class _Accesses:
 
 
 def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
-    from configdb_sync.keystone import clouds
     from configdb_sync.status_page.sessions import KeystoneSessions, log_in, revoke
 
     return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.keystone import clouds
-    from configdb_sync.tenants.keystone import KeystoneAccess
-
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
 
 
@@ -363,8 +367,6 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, form
     Reads FILES that `tenants serve --usage-log` wrote; name rotated files too. Lines that are no records are counted
     and reported; the exit code is then 3.
     """
-    from configdb_sync.tenants.usage import Usage
-
     found = Usage()
     for path in files:
         try:
@@ -388,13 +390,13 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, form
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def policy(*, file: Path | None) -> None:
     """Print all policy rules with their defaults, or check FILE."""
-    from configdb_sync.tenants import policies, policy_file
+    from configdb_sync.tenants import policy
 
     if file is not None:
-        found, _ = policy_file.read(file, {one.name: one.check_str for one in policies.rules()})
+        found, _ = policy.read(file, {one.name: one.check_str for one in policy.rules()})
         click.echo(f"{file}: {len(found)} rules can be used")
         return
     from oslo_config import cfg
     from oslo_policy import generator
 
-    generator.generate_sample(["--namespace", policies.NAMESPACE], cfg.ConfigOpts())
+    generator.generate_sample(["--namespace", policy.NAMESPACE], cfg.ConfigOpts())

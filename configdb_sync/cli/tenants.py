@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -15,16 +16,18 @@ from configdb_sync.cli.options import CONNECTION, env_option, format_option, wha
 from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError, StateError
-from configdb_sync.tenants import names
+from configdb_sync.tenants import paths
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.proxy_check import probe
+from configdb_sync.web.refusals import RefusalError
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
-    from configdb_sync.tenants.listing import Page
-    from configdb_sync.tenants.outbox import Done, Outbox
-    from configdb_sync.tenants.paths import Place
+    from configdb_sync.tenants.outbox_worker import Done, Outbox
+    from configdb_sync.tenants.queries import Page
     from configdb_sync.tenants.registry import Registry
-    from configdb_sync.tenants.rows import Change, Tenant
+    from configdb_sync.tenants.rows import ChangeInfo, Tenant
 
 _ALL = 10**6
 _format_option = format_option("text", "json")
@@ -44,7 +47,6 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
     def decorate(function: Callable[..., Any]) -> HelpfulCommand:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            from configdb_sync.web.refusals import RefusalError
 
             try:
                 return function(*args, **kwargs)
@@ -60,30 +62,31 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
 
 
 def _with_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name an environment or a data source; it gets the ``Place`` with its tenant."""
+    """Give a command the options that name an environment or a data source; it gets their ``ResourcePath``."""
 
     @env_option("Only this environment of the tenant.", lowest=0, required=False)
     @what_option("--data-source", "-r", "source", metavar="NAME", help="Only this data source of the environment.")
     @functools.wraps(function)
     def wrapped(session: Session, *, tenant: str, environment: int | None, source: str | None, **options: Any) -> Any:
-        from configdb_sync.tenants.paths import Place
 
         if source is not None and environment is None:
             raise SettingsError("--data-source needs --env", way_out="name the environment too")
-        place = Place(names.tenant_id(tenant), environment, None if source is None else names.data_source(source))
+        place = ResourcePath(
+            paths.tenant_id(tenant), environment, None if source is None else paths.data_source(source)
+        )
         return function(session, place, **options)
 
     return wrapped
 
 
-def _change(session: Session) -> Change:
-    from configdb_sync.tenants.following import change_now
+def _change(session: Session) -> ChangeInfo:
+    from configdb_sync.tenants.rows import change_now
 
     return change_now(SystemClock(), session.author, "command line")
 
 
 def _outbox(registry: Registry, client: ConfigDBClient) -> Outbox:
-    from configdb_sync.tenants.outbox import Outbox
+    from configdb_sync.tenants.outbox_worker import Outbox
 
     return Outbox(registry, lambda: client, SystemClock())
 
@@ -96,20 +99,22 @@ def list_command(session: Session, *, recoverable: bool, form: str) -> None:
 
     Shows their ID, status and number of data sources.
     """
-    from configdb_sync.tenants import listing, views
+    from configdb_sync.tenants import queries, representations
 
     found: list[Tenant] = []
     with closing(session.registry()) as registry:
         page: Page[Tenant] | None = None
         while page is None or page.marker is not None:
             marker = None if page is None else page.marker
-            page = registry.read(functools.partial(listing.tenants, marker=marker, limit=1000, recoverable=recoverable))
+            page = registry.read(functools.partial(queries.tenants, marker=marker, limit=1000, recoverable=recoverable))
             found += page.items
     if form == "json":
-        show_json({"tenants": [views.tenant_item(tenant) for tenant in found]})
+        show_json({"tenants": [representations.tenant_item(tenant) for tenant in found]})
         return
     for tenant in found:
-        until = [] if tenant.purge_after is None else [f"recoverable until {views.moment(tenant.purge_after)}"]
+        until = (
+            [] if tenant.purge_after is None else [f"recoverable until {representations.moment(tenant.purge_after)}"]
+        )
         status = "-" if tenant.status is None else tenant.status.shown
         click.echo("  ".join([repr(tenant.id), status, f"{tenant.counts.size} data sources", *until]))
 
@@ -118,7 +123,7 @@ def list_command(session: Session, *, recoverable: bool, form: str) -> None:
 @click.argument("tenant")
 @_with_place
 @_format_option
-def show_command(session: Session, place: Place, *, form: str) -> None:
+def show_command(session: Session, place: ResourcePath, *, form: str) -> None:
     """Show a tenant, an environment or a data source."""
     with closing(session.registry()) as registry:
         view = _view(registry, place)
@@ -132,23 +137,23 @@ def show_command(session: Session, place: Place, *, form: str) -> None:
         click.echo(f"  {item['id']}  {item['status'] or '-'}")
 
 
-def _view(registry: Registry, place: Place) -> dict[str, Any]:
-    from configdb_sync.tenants import listing, views
-    from configdb_sync.tenants.locating import Live, Moved
+def _view(registry: Registry, place: ResourcePath) -> dict[str, Any]:
+    from configdb_sync.tenants import queries, representations
+    from configdb_sync.tenants.queries import Located, Moved
 
     if place.environment is None:
         tenant = registry.tenant(place.tenant)
-        held = registry.read(lambda one: listing.environments(one, tenant.number, None, _ALL))
-        return views.tenant_view(tenant, held, _ALL)
+        held = registry.read(lambda one: queries.environments(one, tenant.number, None, _ALL))
+        return representations.tenant_view(tenant, held, _ALL)
     _, found = registry.locate(place)
     if isinstance(found, Moved):
         raise SettingsError(f"it has been moved to tenant {found.owner.id!r}", way_out="show it there")
-    assert isinstance(found, Live)
+    assert isinstance(found, Located)
     if found.resource is not None:
-        return views.resource_item(place.tenant, found.resource)
+        return representations.resource_item(place.tenant, found.resource)
     number = found.holding.number
-    page = registry.read(lambda one: listing.resources(one, number, None, _ALL))
-    return views.environment_view(place.tenant, found.holding, page, _ALL)
+    page = registry.read(lambda one: queries.resources(one, number, None, _ALL))
+    return representations.environment_view(place.tenant, found.holding, page, _ALL)
 
 
 @_command("create", example="create acme --metadata contact=ops@example.com")
@@ -162,7 +167,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
 
     With --metadata, an existing tenant is modified.
     """
-    from configdb_sync.tenants.metadata import read_body
+    from configdb_sync.tenants.representations import read_body
 
     metadata: dict[str, str] = {}
     for pair in pairs:
@@ -170,7 +175,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
         if not equals:
             raise SettingsError(f"--metadata {pair!r} is no KEY=VALUE", way_out="give the key and the value")
         metadata[key] = value
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     body = read_body({"metadata": metadata}, name) if pairs else None
     with closing(session.registry()) as registry:
         _, made = registry.put(_change(session), name, body, updatable=not fixed)
@@ -194,7 +199,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
     """
     from configdb_sync.tenants.context import DAY
 
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with closing(session.registry()) as registry:
         registry.mark(_change(session), name, int(retention * DAY))
     click.echo(f"tenant {name!r} is marked for deletion; `configdb-sync tenants recover` brings it back")
@@ -204,7 +209,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
 @click.argument("tenant")
 def recover_command(session: Session, *, tenant: str) -> None:
     """Recover a tenant that is marked for deletion."""
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with closing(session.registry()) as registry:
         registry.recover(_change(session), name)
     click.echo(f"tenant {name!r} was recovered")
@@ -215,15 +220,14 @@ def recover_command(session: Session, *, tenant: str) -> None:
 @click.argument("destination")
 @_with_place
 @click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
-def move_command(session: Session, place: Place, *, destination: str, dry_run: bool) -> None:
+def move_command(session: Session, place: ResourcePath, *, destination: str, dry_run: bool) -> None:
     """Move resources to another tenant.
 
     Moves a data source, an environment, or everything of TENANT to the tenant DESTINATION.
     """
-    from configdb_sync.tenants.following import check_movable
-    from configdb_sync.web.refusals import RefusalError
+    from configdb_sync.tenants.outbox_worker import check_movable
 
-    target = names.tenant_id(destination)
+    target = paths.tenant_id(destination)
     with closing(session.registry()) as registry, session.client() as client:
         try:
             action = registry.move_action(place, target)
@@ -241,9 +245,9 @@ def move_command(session: Session, place: Place, *, destination: str, dry_run: b
 
 
 def _show_action(resources: Any) -> None:
-    from configdb_sync.tenants.move_action import Summary
+    from configdb_sync.tenants.moves import MoveSummary
 
-    if isinstance(resources, Summary):
+    if isinstance(resources, MoveSummary):
         click.echo(f"{resources.counts.size} data sources")
         return
     for item in resources:
@@ -261,10 +265,10 @@ def adopt_command(session: Session, *, tenant: str, environment: int, sources: t
 
     An environment may have such data sources from an older plugin.
     """
-    from configdb_sync.tenants.adopting import adoptable
-    from configdb_sync.tenants.owning import owned
+    from configdb_sync.tenants.ownership import owned
+    from configdb_sync.tenants.reconcile import adoptable
 
-    name = names.tenant_id(tenant)
+    name = paths.tenant_id(tenant)
     with closing(session.registry()) as registry, session.client() as client:
         known = {source for source, _ in registry.read(lambda one: owned(one, environment))}
         free = {one.name: one.definition for one in adoptable(client, environment, known)}
@@ -289,16 +293,16 @@ def audit_command(session: Session, *, tenant: str | None, limit: int, form: str
 
     Shows the changes of one tenant or of all.
     """
-    from configdb_sync.tenants import listing, views
+    from configdb_sync.tenants import queries, representations
 
     with closing(session.registry()) as registry:
-        page = registry.read(lambda one: listing.audit(one, tenant, None, limit))
+        page = registry.read(lambda one: queries.audit(one, tenant, None, limit))
     if form == "json":
-        show_json({"entries": [views.entry_item(entry) for entry in page.items]})
+        show_json({"entries": [representations.entry_item(entry) for entry in page.items]})
         return
     for entry in page.items:
         what = f"{entry.action} {entry.tenant!r} {entry.path}".rstrip()
-        click.echo(f"{views.moment(entry.time)}  {entry.actor} ({entry.origin})  {what}")
+        click.echo(f"{representations.moment(entry.time)}  {entry.actor} ({entry.origin})  {what}")
 
 
 @_command("purge", example="purge")
@@ -309,7 +313,7 @@ def purge_command(session: Session, *, clock_is_right: bool) -> None:
     Deletes them in ConfigDB too. This cannot be undone, and depends on this machine's clock. The clock may be wrong if
     it is a day or more after the newest entry of the audit trail: then the command needs --clock-is-right.
     """
-    from configdb_sync.tenants.following import purge_due
+    from configdb_sync.tenants.outbox_worker import purge_due
 
     with closing(session.registry()) as registry, session.client() as client:
         if not clock_is_right:
@@ -320,17 +324,17 @@ def purge_command(session: Session, *, clock_is_right: bool) -> None:
 
 
 def _check_clock(registry: Registry) -> None:
-    from configdb_sync.tenants import listing, views
+    from configdb_sync.tenants import queries, representations
     from configdb_sync.tenants.context import DAY
-    from configdb_sync.tenants.following import change_now
+    from configdb_sync.tenants.rows import change_now
 
     now = change_now(SystemClock(), "", "").time
     late = sorted(name for name, held in registry.due(now).items() if held)
-    newest = next((entry.time for entry in registry.read(lambda one: listing.audit(one, None, None, 1)).items), now)
+    newest = next((entry.time for entry in registry.read(lambda one: queries.audit(one, None, None, 1)).items), now)
     if late and now - newest >= DAY:
         raise SettingsError(
             f"{', '.join(map(repr, late))} would be deleted for good, because this machine's clock says"
-            f" {views.moment(now)}; the last change of any tenant was at {views.moment(newest)}",
+            f" {representations.moment(now)}; the last change of any tenant was at {representations.moment(newest)}",
             way_out="check the clock; if it is right, give --clock-is-right",
         )
 
@@ -341,7 +345,7 @@ def repair_command(session: Session) -> None:
 
     Makes ConfigDB agree with the registry everywhere, and says what was done.
     """
-    from configdb_sync.tenants.outbox import Done
+    from configdb_sync.tenants.outbox_worker import Done
 
     with closing(session.registry()) as registry, session.client() as client:
         outbox = _outbox(registry, client)
@@ -379,10 +383,6 @@ def check_command(session: Session, *, url: str) -> None:
 
     A proxy on the way must leave request targets as they are, long ones too, and must not compress answers.
     """
-    from urllib.parse import urlsplit
-
-    from configdb_sync.tenants.probing import probe
-
     del session
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
@@ -406,7 +406,7 @@ def token_command(session: Session, *, tenant: str) -> None:
     """
     from configdb_sync.tenants.access import TenantTokenAccess
 
-    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(names.tenant_id(tenant)))
+    click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(paths.tenant_id(tenant)))
 
 
 for _made in (serve.serve_tenants, serve.usage, serve.policy):

@@ -25,7 +25,6 @@ from configdb_sync.cli.options import (
 )
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
@@ -33,6 +32,7 @@ from configdb_sync.names import RECORDS, LevelPath
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
 
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
@@ -129,8 +129,8 @@ def _value_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_key_option
 @format_option(*typed.FORMATS, short=True)
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level each key comes from.")
-@click.option("--values", "kind", flag_value=VALUES, help="Only the values of this level.")
-@click.option("--overrides", "kind", flag_value=OVERRIDES, help="Only the overrides of this level.")
+@click.option("--values", "kind", flag_value="values", help="Only the values of this level.")
+@click.option("--overrides", "kind", flag_value="overrides", help="Only the overrides of this level.")
 def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: bool, kind: str | None) -> None:
     """Print a data source, or one key of it.
 
@@ -344,7 +344,7 @@ def _content(path: Path) -> str:
         raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
-def report(change: DocumentChange, verb: str) -> None:
+def report(change: DocumentEdit, verb: str) -> None:
     """Print what a command changed, in one line without values."""
     place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
     leaves = [typed.shown_path(leaf) for leaf in change.leaves]

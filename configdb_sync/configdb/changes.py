@@ -8,7 +8,7 @@ from dataclasses import replace
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentChange, Environment, ServerKind
+from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Environment, ServerKind
 from configdb_sync.errors import ConflictError, MissingError, PreconditionError, SettingsError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
@@ -29,7 +29,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     """Return the place that a command names.
 
     Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
-    of the environment's hierarchy; both say what there is.
+    of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
@@ -70,17 +70,17 @@ def above(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     return client.effective(place.env, place.levels[:-1], place.definition) if place.levels else {}
 
 
-def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentChange:
+def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
     """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
-    return _edit(client, place, VALUES, _putting(path, value, lambda: above(client, place)))
+    return rewrite(client, place, _putting(path, value, lambda: above(client, place)))
 
 
-def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentChange:
+def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
     """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
-    return _edit(client, place, VALUES, lambda document: {} if path is None else edits.drop(document, path))
+    return rewrite(client, place, lambda document: {} if path is None else edits.drop(document, path))
 
 
-def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentChange:
+def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
     """Override a key, or write the whole document of overrides if ``path`` is None.
 
     Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors of
@@ -90,27 +90,27 @@ def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | Non
     def beneath() -> dict[str, Json]:
         return client.effective(place.env, place.levels, place.definition)
 
-    return _edit(client, place, OVERRIDES, _putting(path, value, beneath))
+    return rewrite(client, place, _putting(path, value, beneath), kind=OVERRIDES)
 
 
-def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentChange:
+def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
     """Take the override of a key away, or all of the place's if ``path`` is None. Raises
     ``edits.NotOverriddenError``."""
     if path is None:
-        return _edit(client, place, OVERRIDES, _emptied)
+        return rewrite(client, place, _emptied, kind=OVERRIDES)
 
     def freed(document: dict[str, Json]) -> dict[str, Json]:
         beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
         return edits.free(document, beneath, path)
 
-    return _edit(client, place, OVERRIDES, freed)
+    return rewrite(client, place, freed, kind=OVERRIDES)
 
 
 def write(
     client: ConfigDBClient, place: DocumentAddress, kind: str, document: dict[str, Json], *, reason: str | None = None
-) -> DocumentChange:
+) -> DocumentEdit:
     """Write a whole document; ``reason`` is for the history, where the user gave no comment."""
-    return _edit(client, place, kind, lambda _: document, reason)
+    return rewrite(client, place, lambda _: document, kind=kind, reason=reason)
 
 
 def rewrite(
@@ -120,17 +120,37 @@ def rewrite(
     *,
     kind: str = VALUES,
     reason: str | None = None,
-) -> DocumentChange:
-    """Change a document of a place by ``make``, from the start again where others write in between."""
-    return _edit(client, place, kind, make, reason)
+) -> DocumentEdit:
+    """Read a document, change it by ``make`` and write it; from the start again while others write in between, where
+    the server can tell (ETag). ``reason`` is for the history, where the user gave no comment."""
+    put = client.put_values if kind == VALUES else client.put_overrides
+    sent: DocumentEdit | None = None
+    for _ in range(_ATTEMPTS):
+        before, etag = client.tagged(place.env, place.levels, place.definition, kind)
+        if sent is not None and same(before, sent.after):
+            return sent  # the first attempt was carried out, its answer was lost, and the second was refused
+        change = DocumentEdit(place, kind, before, make(before), reason)
+        if same(change.before, change.after):
+            return change
+        try:
+            put(place.env, place.levels, place.definition, change.after, if_match=etag, comment=reason)
+        except PreconditionError:
+            sent = change
+            continue
+        client.changed(change)
+        return change
+    raise ConflictError(
+        f"others change the {kind} of {place.data_source} at {place.level_text} all the time; nothing was written",
+        way_out="run the command again",
+    )
 
 
-def add_overrides(client: ConfigDBClient, place: DocumentAddress, overrides: dict[str, Json]) -> DocumentChange:
+def add_overrides(client: ConfigDBClient, place: DocumentAddress, overrides: dict[str, Json]) -> DocumentEdit:
     """Override keys that aren't overridden there yet; those that are stay as they are."""
-    return _edit(client, place, OVERRIDES, lambda document: {**overrides, **document})
+    return rewrite(client, place, lambda document: {**overrides, **document}, kind=OVERRIDES)
 
 
-def copy_overrides(client: ConfigDBClient, place: DocumentAddress, *nodes: str) -> DocumentChange:
+def copy_overrides(client: ConfigDBClient, place: DocumentAddress, *nodes: str) -> DocumentEdit:
     """Override at ``place``, a node's, what is overridden at the same level of a node; the place's own win.
 
     ``nodes``: values that the level may have for it, the likeliest first. The first one with overrides counts: they may
@@ -166,36 +186,6 @@ def _putting(
             "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"
         )
     return lambda _: value
-
-
-def _edit(
-    client: ConfigDBClient,
-    place: DocumentAddress,
-    kind: str,
-    make: Callable[[dict[str, Json]], dict[str, Json]],
-    reason: str | None = None,
-) -> DocumentChange:
-    """Read, change, write; again from the start while others write in between, where the server can tell (ETag)."""
-    put = client.put_values if kind == VALUES else client.put_overrides
-    sent: DocumentChange | None = None
-    for _ in range(_ATTEMPTS):
-        before, etag = client.tagged(place.env, place.levels, place.definition, kind)
-        if sent is not None and same(before, sent.after):
-            return sent  # refused the second time because the first, whose answer was lost, was carried out
-        change = DocumentChange(place, kind, before, make(before), reason)
-        if same(change.before, change.after):
-            return change
-        try:
-            put(place.env, place.levels, place.definition, change.after, if_match=etag, comment=reason)
-        except PreconditionError:
-            sent = change
-            continue
-        client.changed(change)
-        return change
-    raise ConflictError(
-        f"others change the {kind} of {place.data_source} at {place.level_text} all the time; nothing was written",
-        way_out="run the command again",
-    )
 
 
 def parse_levels(texts: Sequence[str]) -> LevelPath:

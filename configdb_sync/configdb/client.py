@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from configdb_sync import jsonvalues
-from configdb_sync.configdb import level_merge, model, paths
+from configdb_sync.configdb import api_paths, level_merge, model
 from configdb_sync.configdb.connection import ServerConnection
 from configdb_sync.configdb.model import (
     ChangeAuthor,
     ChangeObserver,
     Component,
     Definition,
-    DocumentChange,
+    DocumentEdit,
     DocumentVersion,
     Environment,
     Etags,
@@ -58,7 +58,7 @@ class ConfigDBClient:
         self.close()
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         self._connection.close()
 
     @property
@@ -84,7 +84,7 @@ class ConfigDBClient:
         """Create a component with definitions of these names and return it.
 
         If one of this name is there already (409, or the connection broke after it was made) that one is returned,
-        whatever it holds. Raises ``SettingsError`` for names that the server can't keep, or that stand twice.
+        whatever it holds. Raises ``SettingsError`` for names that the server can't keep, or that are named twice.
         """
         for text in (name, *data_sources):
             _check_name(text)
@@ -99,7 +99,7 @@ class ConfigDBClient:
         )
 
     def delete_empty_component(self, component: int) -> bool:
-        """Delete a component that has no definitions and return True; one that isn't there (any more) is as good.
+        """Delete a component that has no definitions and return True; also if it doesn't exist (any more).
 
         Returns False if it has definitions. Raises ``UnsupportedError`` on servers other than the embedded one: these
         would delete it with whatever was put into it meanwhile.
@@ -118,7 +118,7 @@ class ConfigDBClient:
     def definitions(self, environment: Environment) -> dict[str, Definition]:
         """Return the environment's definitions by name.
 
-        Raises ``ConfigDBError`` if a name stands twice in it: the server then fails every access by name.
+        Raises ``ConfigDBError`` if it has a name twice: the server then fails every access by name.
         """
         listed = {component.id: component for component in self.components()}
         found: dict[str, Definition] = {}
@@ -166,7 +166,7 @@ class ConfigDBClient:
         return first
 
     def move_definition(self, definition: int, component: int) -> None:
-        """Put a definition into another component; its values hang on its id and stay. Twice is as good as once.
+        """Put a definition into another component; its values belong to its id and stay. May be repeated.
 
         Raises ``UnsupportedError`` on 0.1.0, ``MissingError`` if it isn't there, ``ConflictError`` if the component has
         one of that name.
@@ -176,7 +176,7 @@ class ConfigDBClient:
         self._connection.call(ApiCall("PATCH", f"/resource_definitions/{definition}", body, repeatable=True))
 
     def delete_definition(self, definition: int) -> None:
-        """Delete a definition with its values in all environments; one that isn't there is as good.
+        """Delete a definition with its values in all environments; no error if it doesn't exist.
 
         Raises ``UnsupportedError`` on 0.1.0.
         """
@@ -195,7 +195,7 @@ class ConfigDBClient:
         """Create an environment and return it; one that is there already must be equal, else ``ConflictError``
         (S04)."""
         for level in levels:
-            paths.segment(level, "the level")
+            api_paths.segment(level, "the level")
         body: dict[str, Json] = {"id": env, "components": list(components), "hierarchy_levels": list(levels)}
         made = self._connection.create("/environments", body, model.environment, lambda: self.environment(env))
         there, wanted = list(made.levels), list(levels)
@@ -234,7 +234,7 @@ class ConfigDBClient:
         """
         self._connection.refuse_legacy(f"environment {environment.id} can't get the levels {list(levels)}")
         for level in levels:
-            paths.segment(level, "the level")
+            api_paths.segment(level, "the level")
         refusal = f"environment {environment.id} can't get the levels {list(levels)} by appending"
 
         def extended(current: Environment) -> dict[str, Json] | None:
@@ -250,7 +250,7 @@ class ConfigDBClient:
         Raises ``UnsupportedError`` on 0.1.0.
         """
         self._connection.refuse_legacy(f"the nodes of environment {environment} can't be listed")
-        path = f"{paths.environment_path(environment)}/hierarchy_levels/{paths.segment(level, 'the level')}"
+        path = f"{api_paths.environment_path(environment)}/hierarchy_levels/{api_paths.segment(level, 'the level')}"
         return self._connection.get(path, model.level_values)
 
     # Documents: values and overrides
@@ -269,7 +269,7 @@ class ConfigDBClient:
 
     def tagged(self, env: int, levels: LevelPath, definition: int, kind: str) -> tuple[dict[str, Json], str | None]:
         """Return a document (``kind``: ``values`` or ``overrides``) and its ETag, None where the server gives none."""
-        path = paths.document_path(env, levels, definition, kind)
+        path = api_paths.document_path(env, levels, definition, kind)
         call = ApiCall("GET", path, repeatable=True, conflict=True)
         document, answer = self._connection.documented(
             env, levels, definition, lambda: self._connection.read(call, model.document)
@@ -286,7 +286,7 @@ class ConfigDBClient:
         if_match: str | None = None,
         comment: str | None = None,
     ) -> None:
-        """Replace the values document whole. Bytes are taken for the ready JSON text of an object.
+        """Replace the values document whole. Bytes must be the JSON text of an object.
 
         ``if_match`` is an ETag: the write happens only if the document is still that one, else ``PreconditionError``.
         ``comment`` is for the server's history, where the client's author has none.
@@ -310,7 +310,7 @@ class ConfigDBClient:
     def lookup(self, env: int, levels: LevelPath, definition: int) -> dict[str, tuple[Json, str]]:
         """Return the effective value of each top-level key and the level that gave it (``/`` or ``/nodes/46/``)."""
         if self.server() is not ServerKind.LEGACY:
-            path = paths.document_path(env, levels, definition, "values?effective&show_lookup")
+            path = api_paths.document_path(env, levels, definition, "values?effective&show_lookup")
             return self._connection.documented(
                 env, levels, definition, lambda: self._connection.get(path, model.lookup, conflict=True)
             )
@@ -324,7 +324,7 @@ class ConfigDBClient:
         """Return the digests of all documents at these levels by definition id; None if the server has none."""
         if self.server() is not ServerKind.EMBEDDED:
             return None
-        path = f"{paths.environment_path(env)}/{paths.level_path(levels)}etags"
+        path = f"{api_paths.environment_path(env)}/{api_paths.level_path(levels)}etags"
         return self._connection.documented(env, levels, None, lambda: self._connection.get(path, model.etags))
 
     # Versions and overrides of a whole environment: on a server without them ``UnsupportedError``
@@ -337,26 +337,26 @@ class ConfigDBClient:
     def history(self, env: int, levels: LevelPath, definition: int, kind: str) -> list[DocumentVersion]:
         """Return the versions that are kept of a document (``kind``: ``values`` or ``overrides``), newest first."""
         self._connection.require_versions()
-        path = f"{paths.document_path(env, levels, definition, kind)}/history"
+        path = f"{api_paths.document_path(env, levels, definition, kind)}/history"
         return self._connection.documented(env, levels, definition, lambda: self._connection.get(path, model.versions))
 
     def version(self, env: int, levels: LevelPath, definition: int, kind: str, number: int) -> dict[str, Json]:
         """Return a document as it was in one version; ``MissingError`` if that isn't kept."""
         self._connection.require_versions()
-        path = f"{paths.document_path(env, levels, definition, kind)}?version={number}"
+        path = f"{api_paths.document_path(env, levels, definition, kind)}?version={number}"
         return self._connection.get(path, model.document)
 
     def revert(self, env: int, levels: LevelPath, definition: int, kind: str, number: int) -> None:
-        """Make a document what it was in one version; ``MissingError`` if that isn't kept. Twice is as good as once."""
+        """Make a document what it was in one version; ``MissingError`` if that isn't kept. May be repeated."""
         self._connection.require_versions()
-        path = f"{paths.document_path(env, levels, definition, kind)}/history/{number}/revert"
+        path = f"{api_paths.document_path(env, levels, definition, kind)}/history/{number}/revert"
         self._connection.call(ApiCall("POST", path, b"{}", repeatable=True))
 
     def overrides_of(self, env: int) -> list[OverrideNote]:
-        """Return all overrides of an environment: where, whose, and which effect each key of them has."""
+        """Return all overrides of an environment: their place, author and time, and the effect of each key."""
         self._connection.require_versions()
         try:
-            return self._connection.get(f"{paths.environment_path(env)}/overrides", model.override_notes)
+            return self._connection.get(f"{api_paths.environment_path(env)}/overrides", model.override_notes)
         except MissingError as error:
             raise MissingError(f"environment {env} isn't there at {self.base}", request_id=error.request_id) from None
 
@@ -371,7 +371,7 @@ class ConfigDBClient:
         """Whether ``changed`` calls an observer."""
         return self._observer is not None and not self.keeps_versions
 
-    def changed(self, change: DocumentChange) -> None:
+    def changed(self, change: DocumentEdit) -> None:
         """Pass a change that was made to the observer. Raises what the observer raises."""
         if self._observer is not None and not self.keeps_versions:
             self._observer(change)
@@ -394,7 +394,7 @@ class ConfigDBClient:
             if body is None:
                 return current
             try:
-                self._connection.call(ApiCall("PATCH", paths.environment_path(env), json_bodies.encode(body)))
+                self._connection.call(ApiCall("PATCH", api_paths.environment_path(env), json_bodies.encode(body)))
             except (ConnectionLostError, ConflictError):
                 continue
         raise ConflictError(refusal)
@@ -424,9 +424,9 @@ class ConfigDBClient:
         headers = {} if if_match is None else {"If-Match": if_match}
         call = ApiCall(
             "PUT",
-            paths.document_path(env, levels, definition, kind),
+            api_paths.document_path(env, levels, definition, kind),
             body,
-            headers={**headers, **paths.author_headers(ChangeAuthor(comment=comment))},
+            headers={**headers, **api_paths.author_headers(ChangeAuthor(comment=comment))},
             repeatable=True,
             conflict=True,
             settled=is_there,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configdb_sync.configdb import paths
+from configdb_sync.configdb import api_paths
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import MissingError, SettingsError, UnexpectedAnswerError
@@ -106,14 +106,14 @@ def open_client(
     timing: Timing | None = None,
 ) -> ConfigDBClient:
     """Return a client over a transport."""
-    changing = paths.author_headers(author or ChangeAuthor())
+    changing = api_paths.author_headers(author or ChangeAuthor())
     return ConfigDBClient(
         ApiSession(
             transport,
             CONFIGDB,
             token,
             changing=changing,
-            redirected=paths.redirected,
+            redirected=api_paths.redirected,
             policy=policy,
             timing=timing,
         )
@@ -158,7 +158,7 @@ def _embedded(database_url: str | None, workers: int) -> Transport:
     if database_url is None:
         raise SettingsError("the embedded ConfigDB needs a database", way_out="see --configdb-database and --state")
     # Only here the client knows of the server, and only when it is to be in this process.
-    from configdb_sync.configdb_server import access, app
+    from configdb_sync.configdb_server import app
 
-    application = app.create_app(database_url, access=access.OpenAccess(), connections=workers)
+    application = app.create_app(database_url, connections=workers)
     return InProcessTransport(application, application.close)

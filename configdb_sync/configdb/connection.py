@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from configdb_sync.configdb import model, paths
+from configdb_sync.configdb import api_paths, model
 from configdb_sync.configdb.model import Environment, ServerKind
 from configdb_sync.errors import (
     ConfigDBError,
@@ -44,7 +44,7 @@ class ServerConnection:
         return self._session.base
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         self._session.close()
 
     def kind(self) -> ServerKind:
@@ -97,7 +97,7 @@ class ServerConnection:
 
     def environment(self, env: int) -> Environment | None:
         """Return an environment, or None if the server says that there is none."""
-        path = paths.environment_path(env)
+        path = api_paths.environment_path(env)
         try:
             found = self.get(path, model.environment)
         except MissingError:

@@ -1,4 +1,7 @@
-"""An environment as a whole, read from one server and given to another, whichever two they are."""
+"""A whole environment: read from a server, written into another, and kept in files for their owner alone.
+
+A dump is a folder of ``environment.json`` and one file for each data source at each place.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeGuard, overload
+from typing import TypeGuard
 
 from configdb_sync import jsonvalues
 from configdb_sync.configdb.changes import existing
@@ -19,15 +22,18 @@ from configdb_sync.configdb.model import (
     VALUES,
     Component,
     DocumentAddress,
-    DocumentChange,
+    DocumentEdit,
     Environment,
     ServerKind,
 )
 from configdb_sync.errors import ConfigDBError, ConflictError, DocumentError, EnvironmentMismatchError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, same
-from configdb_sync.names import LevelPath
+from configdb_sync.names import LevelPath, place_of
 from configdb_sync.store.encryption import Sealing
 from configdb_sync.store.keyring import Keyring
+
+FORMAT = 1
+OUTLINE = "environment.json"
 
 
 @dataclass(frozen=True)
@@ -117,19 +123,18 @@ class EnvironmentImport:
         """Make the environment what the outline says and write the documents; what it has beside them stays.
 
         Without ``replace`` nothing is written if a document is there already that isn't empty and differs.
-        ``documents`` is gone through twice. Raises ``ConflictError`` then, ``EnvironmentMismatchError`` if the
+        ``documents`` is iterated twice. Raises ``ConflictError`` then, ``EnvironmentMismatchError`` if the
         environment has other levels.
         """
-        known = list(documents) if not isinstance(documents, Sequence) else documents
         environment = self._client.environment(self._outline.env)
         if environment is not None:
             self._check_levels(environment)
             if not replace:
-                self._check_free(environment, known)
+                self._check_free(environment, documents)
         made = self._make(environment)
         ids = {name: definition.id for name, definition in self._client.definitions(made).items()}
         written = equal = 0
-        for stored in known:
+        for stored in documents:
             for changed in self._write(stored, ids[stored.data_source]):
                 written, equal = written + changed, equal + (not changed)
         return LoadResult(written, equal)
@@ -145,7 +150,7 @@ class EnvironmentImport:
             changed = not same(before, dict(wanted))
             if changed:
                 put(env, stored.levels, definition, dict(wanted))
-                client.changed(DocumentChange(place, kind, before, dict(wanted)))
+                client.changed(DocumentEdit(place, kind, before, dict(wanted)))
             if changed or wanted:
                 yield changed
 
@@ -166,14 +171,12 @@ class EnvironmentImport:
             definition = ids.get(stored.data_source)
             if definition is None:
                 continue
-            found: Json
-            for kind, wanted in (("values", stored.values), ("overrides", stored.overrides)):
+            for kind, wanted in ((VALUES, stored.values), (OVERRIDES, stored.overrides)):
                 found = self._client.tagged(environment.id, stored.levels, definition, kind)[0]
                 if found and not same(found, dict(wanted)):
-                    place = "/" + "".join(f"{name}/{value}/" for name, value in stored.levels)
                     raise ConflictError(
-                        f"{stored.data_source} at {place} of environment {environment.id} has other {kind} already;"
-                        " nothing was written",
+                        f"{stored.data_source} at {place_of(stored.levels)} of environment {environment.id} has other"
+                        f" {kind} already; nothing was written",
                         way_out="--replace overwrites what differs",
                     )
 
@@ -216,7 +219,7 @@ def _listed(client: ConfigDBClient, environment: Environment) -> dict[str, tuple
 
 
 def _places(environment: Environment, listed: Mapping[str, Sequence[str]]) -> Iterator[LevelPath]:
-    """Yield a path to each value of each level; a document hangs on its own level alone, so any way there will do."""
+    """Yield a path to each value of each level; a document belongs to its own level, so any path to it will do."""
     above: LevelPath = ()
     for name in environment.levels:
         values = listed.get(name, ())
@@ -228,10 +231,6 @@ def _places(environment: Environment, listed: Mapping[str, Sequence[str]]) -> It
                 f"environment {environment.id} has nothing at the level {name}: what is below it can't be reached"
             )
         above = (*above, (name, values[0])) if values else above
-
-
-FORMAT = 1
-OUTLINE = "environment.json"
 
 
 class DumpWriter:
@@ -262,7 +261,7 @@ class DumpWriter:
         self._write(_name(stored.levels, stored.data_source), content)
 
     def outline(self, outline: Outline) -> None:
-        """Write what the environment is made of: last, so that a dump that was broken off is none."""
+        """Write what the environment consists of. This comes last, so an interrupted dump is not taken for one."""
         components = [{"name": name, "data_sources": list(names)} for name, names in outline.components.items()]
         content = {
             "format": FORMAT,
@@ -283,29 +282,17 @@ class DumpWriter:
             raise SettingsError(f"{path} can't be written: {error.strerror}") from error
 
 
-class DumpFiles(Sequence[StoredDocuments]):
-    """The documents of a dump, read one at a time whenever they are asked for."""
+class DumpFiles:
+    """The documents of a dump; each iteration reads the files anew, one at a time.
+
+    Raises ``DocumentError`` for a file that isn't of a dump.
+    """
 
     def __init__(self, paths: Sequence[Path], sealing: Sealing) -> None:
         self._paths = paths
         self._sealing = sealing
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._paths)
-
-    @overload
-    def __getitem__(self, index: int) -> StoredDocuments: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[StoredDocuments]: ...
-    def __getitem__(self, index: int | slice) -> StoredDocuments | Sequence[StoredDocuments]:
-        """Read one. Raises ``DocumentError`` for a file that isn't of a dump."""
-        if isinstance(index, slice):
-            return DumpFiles(self._paths[index], self._sealing)
-        return _stored(self._paths[index], self._sealing)
-
     def __iter__(self) -> Iterator[StoredDocuments]:
-        """Read one after the other."""
         return (_stored(path, self._sealing) for path in self._paths)
 
 

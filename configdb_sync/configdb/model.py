@@ -129,7 +129,7 @@ class DocumentAddress:
 
 
 @dataclass(frozen=True)
-class DocumentChange:
+class DocumentEdit:
     """A document before and after a change; equal when there was nothing to do.
 
     ``kind`` is ``VALUES`` or ``OVERRIDES``; ``reason`` says why where the user gave no comment.
@@ -147,7 +147,7 @@ class DocumentChange:
         return edits.changed_leaves(self.before, self.after)
 
 
-ChangeObserver: TypeAlias = Callable[[DocumentChange], None]
+ChangeObserver: TypeAlias = Callable[[DocumentEdit], None]
 """Is called with a change that was made."""
 
 

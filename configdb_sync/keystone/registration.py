@@ -1,4 +1,4 @@
-"""Makes ConfigDB known to Keystone: its user with a role, its service and endpoints (U5). What is there stays."""
+"""Registers ConfigDB in Keystone: its user with a role, its service and endpoints (U5). What exists stays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from configdb_sync.errors import AccessError, MissingError, SettingsError, Unexp
 from configdb_sync.http import urls
 from configdb_sync.keystone.clouds import SERVICE_TYPE
 from configdb_sync.keystone.login import Login, version_url
+
+KeystoneObject = Mapping[str, Any]
+"""An object of the API, with its ``id``."""
 
 INTERFACES = ("public", "internal", "admin")
 
@@ -39,102 +42,73 @@ class Registration:
 
 @dataclass(frozen=True)
 class RegistrationStep:
-    """One thing that is there now. ``done``: what was done for it, None if it was there."""
+    """One object. ``done``: what was done for it, None if it was there already."""
 
     what: str
     done: str | None = None
 
 
-@dataclass(frozen=True)
-class _Existing:
-    """What Keystone has of it already."""
-
-    region: str
-    service: KeystoneObject | None
-    endpoints: dict[str, KeystoneObject | None]
-    user: KeystoneObject | None = None
-    role: KeystoneObject | None = None
-    domain: KeystoneObject = field(default_factory=dict)
-    project: KeystoneObject = field(default_factory=dict)
-    renew: bool = False
-
-
 def register(login: Login, wanted: Registration) -> Iterator[RegistrationStep]:
-    """Yield each thing once it is there. What can't be is refused before anything is changed.
+    """Make what is missing and yield each object. What can't be made is refused before anything is changed.
 
     Raises ``SettingsError``, ``AccessError``, ``MissingError``, ``UnavailableError``, ``UnexpectedAnswerError``.
     """
-    identity = KeystoneApi(login)
-    url = wanted.url
-    there = _look(identity, wanted)
+    api = KeystoneApi(login)
+    region = _region(api, wanted.region)
+    service = _only(api, f"services of type {SERVICE_TYPE}", _services(api, wanted.service))
+    endpoints = {interface: _endpoint(api, service, interface, region) for interface in wanted.interfaces}
     if wanted.user is not None:
-        yield from _user(identity, wanted, wanted.user, there)
-    service = there.service
+        yield from _user_steps(api, wanted, wanted.user)
+    done = None
     if service is None:
-        service = identity.make("services", type=SERVICE_TYPE, name=wanted.service, enabled=True)
-        yield RegistrationStep(_named(service), "made")
+        service = api.make("services", type=SERVICE_TYPE, name=wanted.service, enabled=True)
+        done = "made"
     elif service.get("enabled", True) is False:
-        identity.change("services", service, enabled=True)
-        yield RegistrationStep(_named(service), "enabled")
-    else:
-        yield RegistrationStep(_named(service))
-    for interface, found in there.endpoints.items():
-        what = f"{interface} endpoint {url} in {there.region}"
-        if found is None:
-            place = {"service_id": service["id"], "interface": interface, "region_id": there.region}
-            identity.make("endpoints", **place, url=url, enabled=True)
-            yield RegistrationStep(what, "made")
-        elif found.get("url") != url:
-            identity.change("endpoints", found, url=url, enabled=True)
-            yield RegistrationStep(what, f"changed, it was {urls.shown(str(found.get('url')))}")
-        elif found.get("enabled", True) is False:
-            identity.change("endpoints", found, enabled=True)
-            yield RegistrationStep(what, "enabled")
-        else:
-            yield RegistrationStep(what)
+        api.change("services", service, enabled=True)
+        done = "enabled"
+    yield RegistrationStep(f"service {service.get('name')} of type {SERVICE_TYPE}", done)
+    for interface, endpoint in endpoints.items():
+        done = None
+        if endpoint is None:
+            place = {"service_id": service["id"], "interface": interface, "region_id": region}
+            api.make("endpoints", **place, url=wanted.url, enabled=True)
+            done = "made"
+        elif endpoint.get("url") != wanted.url:
+            api.change("endpoints", endpoint, url=wanted.url, enabled=True)
+            done = f"changed, it was {urls.shown(str(endpoint.get('url')))}"
+        elif endpoint.get("enabled", True) is False:
+            api.change("endpoints", endpoint, enabled=True)
+            done = "enabled"
+        yield RegistrationStep(f"{interface} endpoint {wanted.url} in {region}", done)
 
 
-def _user(identity: KeystoneApi, wanted: Registration, name: str, there: _Existing) -> Iterator[RegistrationStep]:
-    user, role = there.user, there.role
+def _user_steps(api: KeystoneApi, wanted: Registration, name: str) -> Iterator[RegistrationStep]:
+    domain = _one(api, "domain", wanted.domain)
+    project = _one(api, "project", wanted.project, domain_id=domain["id"])
+    role = next(iter(api.listed("roles", name=wanted.role)), None)
+    user = next(iter(api.listed("users", name=name, domain_id=domain["id"])), None)
+    done = None
     if user is None:
-        facts = {"name": name, "domain_id": there.domain["id"], "enabled": True}
-        user = identity.make("users", **facts, password=wanted.password)
-        yield RegistrationStep(f"user {name}", "made")
-    elif there.renew:
-        identity.change("users", user, password=wanted.password)
-        yield RegistrationStep(f"user {name}", "given the new password")
-    else:
-        yield RegistrationStep(f"user {name}")
+        if wanted.password is None:
+            raise SettingsError(f"user {name!r} is to be made, and has no password", way_out="give --password-file")
+        user = api.make("users", name=name, domain_id=domain["id"], enabled=True, password=wanted.password)
+        done = "made"
+    elif _needs_password(api, user, wanted):
+        api.change("users", user, password=wanted.password)
+        done = "given the new password"
+    yield RegistrationStep(f"user {name}", done)
     if role is None:
-        role = identity.make("roles", name=wanted.role)
+        role = api.make("roles", name=wanted.role)
         yield RegistrationStep(f"role {wanted.role}", "made")
-    given = identity.give_role(there.project, user, role)
+    given = api.give_role(project, user, role)
     yield RegistrationStep(f"role {wanted.role} of {name} on project {wanted.project}", "given" if given else None)
 
 
-def _look(identity: KeystoneApi, wanted: Registration) -> _Existing:
-    region = _region(identity, wanted.region)
-    service = _only(identity, f"services of type {SERVICE_TYPE}", _services(identity, wanted.service))
-    ends = {kind: _endpoint(identity, service, kind, region) for kind in wanted.interfaces}
-    if wanted.user is None:
-        return _Existing(region, service, ends)
-    domain = _one(identity, "domain", wanted.domain)
-    project = _one(identity, "project", wanted.project, domain_id=domain["id"])
-    roles = identity.listed("roles", name=wanted.role)
-    users = identity.listed("users", name=wanted.user, domain_id=domain["id"])
-    renew = _renewed(identity, users[0], wanted) if users else False
-    if not users and wanted.password is None:
-        raise SettingsError(f"user {wanted.user!r} is to be made, and has no password", way_out="give --password-file")
-    return _Existing(
-        region, service, ends, users[0] if users else None, roles[0] if roles else None, domain, project, renew
-    )
-
-
-def _renewed(identity: KeystoneApi, user: KeystoneObject, wanted: Registration) -> bool:
+def _needs_password(api: KeystoneApi, user: KeystoneObject, wanted: Registration) -> bool:
     """Tell whether a user is to get the password that is given; it was asked whether it has it already."""
     if user.get("enabled", True) is False:
         raise AccessError(f"user {wanted.user!r} is disabled", way_out="enable it: `openstack user set --enable`")
-    if wanted.password is None or identity.takes(user, wanted.password):
+    if wanted.password is None or api.takes(user, wanted.password):
         return False
     if not wanted.renew:
         raise AccessError(
@@ -143,60 +117,50 @@ def _renewed(identity: KeystoneApi, user: KeystoneObject, wanted: Registration) 
     return True
 
 
-def _region(identity: KeystoneApi, wanted: str | None) -> str:
-    there = sorted(str(region["id"]) for region in identity.listed("regions"))
+def _region(api: KeystoneApi, wanted: str | None) -> str:
+    there = sorted(str(region["id"]) for region in api.listed("regions"))
     known = f"there are: {', '.join(there) or 'none'}"
     if wanted is None and len(there) != 1:
         raise SettingsError("which region isn't said", way_out=f"give --region; {known}")
     if wanted is not None and wanted not in there:
         raise MissingError(
-            f"Keystone {identity.where} has no region {wanted!r}",
+            f"Keystone {api.where} has no region {wanted!r}",
             way_out=f"{known}; `openstack region create` makes one",
         )
     return wanted or there[0]
 
 
-def _services(identity: KeystoneApi, name: str) -> list[KeystoneObject]:
+def _services(api: KeystoneApi, name: str) -> list[KeystoneObject]:
     """Return the services of this name, else all: clients go by the type."""
-    found = identity.listed("services", type=SERVICE_TYPE)
+    found = api.listed("services", type=SERVICE_TYPE)
     return [service for service in found if service.get("name") == name] or found
 
 
-def _endpoint(
-    identity: KeystoneApi, service: KeystoneObject | None, interface: str, region: str
-) -> KeystoneObject | None:
+def _endpoint(api: KeystoneApi, service: KeystoneObject | None, interface: str, region: str) -> KeystoneObject | None:
     if service is None:
         return None
-    listed = identity.listed("endpoints", service_id=str(service["id"]), interface=interface)
+    listed = api.listed("endpoints", service_id=str(service["id"]), interface=interface)
     found = [one for one in listed if region in {one.get("region_id"), one.get("region")}]
-    return _only(identity, f"{interface} endpoints of ConfigDB in {region}", found)
+    return _only(api, f"{interface} endpoints of ConfigDB in {region}", found)
 
 
-def _only(identity: KeystoneApi, what: str, found: list[KeystoneObject]) -> KeystoneObject | None:
+def _only(api: KeystoneApi, what: str, found: list[KeystoneObject]) -> KeystoneObject | None:
     if len(found) > 1:
         numbers = ", ".join(str(one["id"]) for one in found)
         raise UnexpectedAnswerError(
-            f"Keystone {identity.where} has several {what}: {numbers}", way_out="delete all but one of them"
+            f"Keystone {api.where} has several {what}: {numbers}", way_out="delete all but one of them"
         )
     return found[0] if found else None
 
 
-def _one(identity: KeystoneApi, kind: str, name: str, **more: str) -> KeystoneObject:
-    found = identity.listed(f"{kind}s", name=name, **more)
+def _one(api: KeystoneApi, kind: str, name: str, **more: str) -> KeystoneObject:
+    found = api.listed(f"{kind}s", name=name, **more)
     if not found:
         raise MissingError(
-            f"Keystone {identity.where} has no {kind} {name!r}",
+            f"Keystone {api.where} has no {kind} {name!r}",
             way_out=f"give --{kind}, or make it: `openstack {kind} create`",
         )
     return found[0]
-
-
-def _named(service: KeystoneObject) -> str:
-    return f"service {service.get('name')} of type {SERVICE_TYPE}"
-
-
-KeystoneObject = Mapping[str, Any]
-"""What the API lists or makes, with its ``id``."""
 
 
 class KeystoneApi:
@@ -255,12 +219,12 @@ class KeystoneApi:
         return self._login.run(taken)
 
     def _v3(self) -> str:
-        told = self._login
-        told.token()
+        login = self._login
+        login.token()
         try:
-            found = told.run(
-                lambda: told.plugin.get_endpoint(
-                    told.connection,
+            found = login.run(
+                lambda: login.plugin.get_endpoint(
+                    login.connection,
                     interface=plugins.AUTH_INTERFACE,  # type: ignore[arg-type]  # a mark of keystoneauth's own
                     service_type="identity",
                     version="3",
@@ -269,19 +233,19 @@ class KeystoneApi:
         except UnexpectedAnswerError:
             found = None
         if not found:
-            raise UnexpectedAnswerError(f"Keystone {told.where} has no v3", way_out="is OS_AUTH_URL right?")
-        return version_url(told.cloud.auth["auth_url"], str(found), (3,)).rstrip("/")
+            raise UnexpectedAnswerError(f"Keystone {login.where} has no v3", way_out="is OS_AUTH_URL right?")
+        return version_url(login.cloud.auth["auth_url"], str(found), (3,)).rstrip("/")
 
     def _asked(self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None) -> Any:
         """Return the answer's JSON, an empty text without any, None for a 404 to HEAD."""
-        told = self._login
-        answer = told.run(
-            lambda: told.connection.request(
+        login = self._login
+        answer = login.run(
+            lambda: login.connection.request(
                 self._base + path,
                 method,
                 json=body,
                 params=dict(params or {}),
-                auth=told.plugin,
+                auth=login.plugin,
                 raise_exc=False,
                 headers={"Accept": "application/json"},
             )

@@ -18,17 +18,14 @@ from configdb_sync.status_page import queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
 from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
-from configdb_sync.tenants import etags
-from configdb_sync.tenants import views as registry_views
-from configdb_sync.tenants.answers import Answer, json_answer
+from configdb_sync.tenants import representations as registry_views
+from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.document_calls import levels_of
-from configdb_sync.tenants.pages import limit_of, number_of, unchanged
-from configdb_sync.tenants.paths import Kind, Place
-from configdb_sync.tenants.requests import Request
-from configdb_sync.tenants.resource_calls import located
-from configdb_sync.tenants.rows import Resource
+from configdb_sync.tenants.paths import ResourcePath, RouteKind
+from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.rows import Resource, body_etag
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.responses import ApiResponse, json_response
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
@@ -54,24 +51,24 @@ class StatusApi:
     context: Context
     history: History
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: TenantRequest) -> ApiResponse:
         """Answer a GET or HEAD of the tenant API that asks for any of them: 200, 203, 204, 304."""
         environment = request.route.environment if request.route.place is None else request.place.environment
-        if request.kind is Kind.PLACE:
+        if request.kind is RouteKind.PLACE:
             query = request.parameters(*DOCUMENT_QUERY)
             live = located(self.context, request, request.place)
             assert live.resource is not None
             return _answer(request, self.document(request.place, live.resource, query))
         if environment is None:
             return _answer(request, self.environments(request.parameters("limit", "marker")))
-        known = {Kind.MATRIX: MATRIX_QUERY, Kind.RUNS: RUNS_QUERY, Kind.RUN: ()}[request.kind]
+        known = {RouteKind.MATRIX: MATRIX_QUERY, RouteKind.RUNS: RUNS_QUERY, RouteKind.RUN: ()}[request.kind]
         query, scope = request.parameters(*known), None
         if request.route.place is not None:
             located(self.context, request, request.place)
             scope = request.place.tenant
-        if request.kind is Kind.MATRIX:
+        if request.kind is RouteKind.MATRIX:
             return _answer(request, self.matrix(scope, environment, query))
-        if request.kind is Kind.RUNS:
+        if request.kind is RouteKind.RUNS:
             return _answer(request, self.runs(scope, environment, query))
         return _answer(request, self.run(scope, environment, request.route.run))
 
@@ -156,7 +153,7 @@ class StatusApi:
         report = past.report_of(identity) if scope is None else None
         return StatusView(representations.run_view(*own, report, visible.failed_nodes([found]), scope))
 
-    def document(self, place: Place, resource: Resource, query: Mapping[str, str]) -> StatusView:
+    def document(self, place: ResourcePath, resource: Resource, query: Mapping[str, str]) -> StatusView:
         """Return what ``show`` asks for of a data source at a level: its leaves side by side, or its versions."""
         shown = query.get("show")
         if shown not in SHOWS:
@@ -185,10 +182,10 @@ class StatusApi:
         return limit_of(self.context, query) if "limit" in query else default
 
     def _refresh_status(self, scope: str | None, environment: int) -> bool:
-        if not self.context.pull.asks:
+        if self.context.drivers is None:
             return True
         tenants = [scope] if scope is not None else self._tenants(environment)
-        fresh = [self.context.pull.refresh(Place(tenant, environment)) for tenant in tenants]
+        fresh = [self.context.refresh(ResourcePath(tenant, environment)) for tenant in tenants]
         return all(fresh)
 
     def _tenants(self, environment: int) -> list[str]:
@@ -234,16 +231,11 @@ class StatusApi:
         return representations.history_view(item, kind, found, marker, limit, query=query)
 
 
-def _answer(request: Request, seen: StatusView) -> Answer:
-    answer = json_answer(seen.view, 200 if seen.fresh else 203)
-    etag = etags.of_body(answer.body)
+def _answer(request: TenantRequest, seen: StatusView) -> ApiResponse:
+    answer = json_response(seen.view, 200 if seen.fresh else 203)
+    etag = body_etag(answer.data)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
-    same = unchanged(request, etag, headers)
-    if same is not None:
-        return same
-    if request.method == "HEAD":
-        return Answer(204, headers=headers)
-    return Answer(answer.status, answer.body, headers)
+    return read_answer(request, etag, headers, lambda: ApiResponse(answer.status_code, answer.data, headers))
 
 
 def _key(leaf: Leaf) -> str:

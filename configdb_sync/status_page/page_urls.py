@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from configdb_sync.tenants import names
-from configdb_sync.tenants.paths import Kind, Place, Route, route
+from configdb_sync.tenants import paths
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
-_SHOWN = frozenset({Kind.MATRIX, Kind.RUNS, Kind.RUN})
+_SHOWN = frozenset({RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN})
 
 
 def page_route(segments: Sequence[str]) -> Route:
@@ -30,16 +30,16 @@ def page_route(segments: Sequence[str]) -> Route:
         case [] | [""]:
             return environments_page(None)
         case [name] if name in {SIGN_IN, SIGN_OUT}:
-            return Route(Kind.DOCUMENT, document=name)
+            return Route(RouteKind.DOCUMENT, document=name)
         case ["tenants", tenant]:
-            return environments_page(names.tenant_id(tenant))
+            return environments_page(paths.tenant_id(tenant))
         case ["tenants", tenant, "environments", number, *rest]:
             shown = route(("v1.0", tenant, "environments", number, *(rest or ["matrix"])))
         case ["environments", number, *rest]:
             shown = route(("environments", number, *(rest or ["matrix"])))
         case _:
             raise refuse(404, "there is nothing at this URL")
-    document = shown.kind is Kind.PLACE and shown.place is not None and shown.place.data_source is not None
+    document = shown.kind is RouteKind.PLACE and shown.place is not None and shown.place.data_source is not None
     if shown.kind not in _SHOWN and not document:
         raise refuse(404, "there is nothing at this URL")
     return shown
@@ -50,29 +50,29 @@ def page_url(shown: Route) -> str:
     if shown.document:
         return f"/{ROOT}/{shown.document}"
     base = f"/{ROOT}" if shown.place is None else f"/{ROOT}/tenants/{encoded(shown.place.tenant)}"
-    if shown.kind in {Kind.ALL_ENVIRONMENTS, Kind.ENVIRONMENTS}:
+    if shown.kind in {RouteKind.ALL_ENVIRONMENTS, RouteKind.ENVIRONMENTS}:
         return base
     base += f"/environments/{shown.number}"
     if shown.place is not None and shown.place.data_source is not None:
         return f"{base}/resources/{'/'.join(encoded(part) for part in shown.place.data_source.split('/'))}"
-    return base + {Kind.RUNS: "/runs", Kind.RUN: f"/runs/{encoded(shown.run)}"}.get(shown.kind, "")
+    return base + {RouteKind.RUNS: "/runs", RouteKind.RUN: f"/runs/{encoded(shown.run)}"}.get(shown.kind, "")
 
 
 def environments_page(scope: str | None) -> Route:
     """Return the page of all environments, or of a tenant's."""
-    return Route(Kind.ALL_ENVIRONMENTS) if scope is None else Route(Kind.ENVIRONMENTS, Place(scope))
+    return Route(RouteKind.ALL_ENVIRONMENTS) if scope is None else Route(RouteKind.ENVIRONMENTS, ResourcePath(scope))
 
 
-def environment_page(scope: str | None, environment: int, kind: Kind = Kind.MATRIX, run: str = "") -> Route:
+def environment_page(scope: str | None, environment: int, kind: RouteKind = RouteKind.MATRIX, run: str = "") -> Route:
     """Return a page of an environment: its matrix, its runs, or one of them."""
     if scope is None:
         return Route(kind, environment=environment, run=run)
-    return Route(kind, Place(scope, environment), run=run)
+    return Route(kind, ResourcePath(scope, environment), run=run)
 
 
 def source_page(tenant: str, environment: int, data_source: str) -> Route:
     """Return the page of a data source."""
-    return Route(Kind.PLACE, Place(tenant, environment, data_source))
+    return Route(RouteKind.PLACE, ResourcePath(tenant, environment, data_source))
 
 
 class Links(Protocol):
@@ -109,11 +109,11 @@ class ServedLinks:
 
     def runs(self, environment: int) -> str:
         """As ``Links``."""
-        return page_url(environment_page(self.scope, environment, Kind.RUNS))
+        return page_url(environment_page(self.scope, environment, RouteKind.RUNS))
 
     def run(self, environment: int, run: str) -> str | None:
         """As ``Links``."""
-        return page_url(environment_page(self.scope, environment, Kind.RUN, run))
+        return page_url(environment_page(self.scope, environment, RouteKind.RUN, run))
 
     def source(self, tenant: str, environment: int, name: str) -> str | None:
         """As ``Links``."""

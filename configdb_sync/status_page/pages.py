@@ -20,14 +20,13 @@ from configdb_sync.status_page.page_urls import ServedLinks, environments_page, 
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
 from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, frame, page_answer
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
-from configdb_sync.tenants.locating import Live, Moved
-from configdb_sync.tenants.paths import Kind, Place, Route
-from configdb_sync.tenants.requests import Caller, Environ
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
+from configdb_sync.tenants.queries import Located, Moved
+from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.requests import Target, encoded
+from configdb_sync.web.requests import Environ, Target, encoded
+from configdb_sync.web.responses import ApiResponse
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,11 @@ class Pages:
 
     def answer(
         self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
-    ) -> Answer:
+    ) -> ApiResponse:
         """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
         try:
             shown = page_urls.page_route(target.segments)
-            asked.append(Route(Kind.PAGE, shown.place))
+            asked.append(Route(RouteKind.PAGE, shown.place))
             if shown.document:
                 if self._sign_in is None:
                     raise refuse(404, "nobody needs to sign in here")
@@ -98,7 +97,7 @@ class Pages:
             if method not in {"GET", "HEAD"}:
                 raise refuse(405, "a page can only be read", ("Allow", "GET, HEAD"))
             # A data source's page always shows documents: those of the root by default.
-            query = f"level=&{target.query or ''}" if shown.kind is Kind.PLACE else target.query
+            query = f"level=&{target.query or ''}" if shown.kind is RouteKind.PLACE else target.query
             try:
                 caller = admit(self._caller(environ, shown.place), shown, query)
             except RefusalError as refusal:
@@ -108,23 +107,23 @@ class Pages:
             return self._page(shown, target.query, caller)
         except RefusalError as refusal:
             if refusal.status in {301, 303}:
-                return Answer(refusal.status, headers=(*refusal.headers, *SAFE))
+                return ApiResponse(refusal.status, headers=(*refusal.headers, *SAFE))
             title = HTTPStatus(refusal.status).phrase
             values = {"title": title, "what": refusal.what, "request": identity}
             body = html.render("error.html", **frame(self._clock.now()), **values)
             return page_answer(body, refusal.status, refusal.headers)
 
-    def _caller(self, environ: Environ, place: Place | None) -> Caller:
+    def _caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
         if self._sign_in is None:
             _check_host(environ)
         elif "HTTP_X_AUTH_TOKEN" not in environ and "HTTP_AUTHORIZATION" not in environ:
             return self._sign_in.caller(environ, place)
         return self._access.caller(environ, place)
 
-    def _page(self, shown: Route, query: str | None, caller: Caller) -> Answer:
+    def _page(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place = shown.place
         scope = None if place is None else place.tenant
-        if shown.kind is Kind.PLACE:
+        if shown.kind is RouteKind.PLACE:
             return self._document(shown, query, caller)
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
@@ -132,16 +131,16 @@ class Pages:
         values: dict[str, Any] = {}
         trail: list[tuple[str, str | None]] = []
         match shown.kind:
-            case Kind.RUN:
+            case RouteKind.RUN:
                 form_parameters(query)
                 template, seen = "run.html", self._api.run(scope, shown.number, shown.run)
                 trail = [("Runs", links.runs(shown.number)), (seen.view["run"][:12], None)]
-            case Kind.RUNS:
+            case RouteKind.RUNS:
                 given = form_parameters(query, *RUNS_QUERY)
                 template, seen = "runs.html", self._api.runs(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["runs_next"])
                 trail = [("Runs", None)]
-            case Kind.MATRIX:
+            case RouteKind.MATRIX:
                 given = form_parameters(query, *MATRIX_QUERY)
                 template, seen = "environment.html", self._api.matrix(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["nodes_next"])
@@ -166,7 +165,7 @@ class Pages:
         values |= {"view": seen.view, "fresh": seen.fresh, "links": links, "here": page_url(shown)}
         return page_answer(html.render(template, **page, **values, environment=shown.number))
 
-    def _document(self, shown: Route, query: str | None, caller: Caller) -> Answer:
+    def _document(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place, here = shown.place, page_url(shown)
         assert place is not None
         assert place.data_source is not None
@@ -204,7 +203,7 @@ class Pages:
         user = "" if caller.name == "token" else caller.name
         return {**frame(self._clock.now(), user=user, sign_out=self._sign_in is not None), "trail": trail}
 
-    def _live(self, shown: Route, query: str | None, caller: Caller) -> Live:
+    def _live(self, shown: Route, query: str | None, caller: Caller) -> Located:
         assert shown.place is not None
         _, found = self._api.context.registry.locate(shown.place)
         if isinstance(found, Moved):

@@ -33,9 +33,9 @@ from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.standing_overrides import addresses_of
-from configdb_sync.tenants.listing import Page
+from configdb_sync.tenants.queries import Page
 from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.status import Status, StatusCounts
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 _LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
@@ -117,9 +117,9 @@ class EnvironmentSummary:
     newest: PastRun | None = None
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> StatusCounts:
         """Its data sources by status, of all its tenants here."""
-        return sum((holding.counts for _, holding in self.holdings), Counts())
+        return sum((holding.counts for _, holding in self.holdings), StatusCounts())
 
 
 @dataclass(frozen=True)
@@ -231,13 +231,7 @@ def chosen_rows(found: Matrix, node: str, status: str) -> tuple[NodeRow, ...]:
 
 
 def version_changes(
-    history: History,
-    client: ConfigDBClient,
-    document: Document,
-    kind: str,
-    *,
-    before: int | None,
-    limit: int,
+    history: History, client: ConfigDBClient, document: Document, kind: str, *, before: int | None, limit: int
 ) -> tuple[list[VersionChanges], int | None]:
     """Return versions of a document, newest first, each with its changes, and the marker for those that follow.
 

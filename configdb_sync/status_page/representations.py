@@ -16,16 +16,16 @@ from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, So
 from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.store.states import NodeRow, SyncState
 from configdb_sync.sync.effective_leaves import Leaf, leaf_json
-from configdb_sync.tenants import views
-from configdb_sync.tenants.listing import Page
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants import representations
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Page
 from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
 
 
 def _base(scope: str | None, environment: int) -> str:
     """Return the URL below which an environment's resources are: a tenant's, or an operator's."""
-    return f"/environments/{environment}" if scope is None else Place(scope, environment).url
+    return f"/environments/{environment}" if scope is None else ResourcePath(scope, environment).url
 
 
 def _shown(status: Status | None) -> str | None:
@@ -55,7 +55,7 @@ def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope:
                 "home": holding.home,
                 "resource_count": holding.counts.size,
                 "status": _shown(holding.status),
-                "links": {"self": Place(tenant, one.environment).url},
+                "links": {"self": ResourcePath(tenant, one.environment).url},
             }
             for tenant, holding in one.holdings
         ],
@@ -126,7 +126,7 @@ def _source_item(source: SourceOwner) -> dict[str, Any]:
     resource = source.resource
     links = {}
     if source.tenant is not None and resource is not None:
-        links["self"] = Place(source.tenant, resource.environment, source.name).url
+        links["self"] = ResourcePath(source.tenant, resource.environment, source.name).url
     return {
         "name": source.name,
         "tenant": source.tenant,
@@ -233,7 +233,7 @@ def history_view(
 
 @lru_cache(maxsize=1024)
 def _moment(time: datetime | None) -> str | None:
-    return None if time is None else views.moment(int(time.timestamp() * 1_000_000))
+    return None if time is None else representations.moment(int(time.timestamp() * 1_000_000))
 
 
 def _next(base: str, marker: str | None, limit: int | None, query: Mapping[str, str] | None = None) -> str | None:

@@ -20,10 +20,9 @@ from configdb_sync.clock import new_request_id
 from configdb_sync.errors import AccessError, ProductError, SettingsError
 from configdb_sync.http.transport import TransferLimits
 from configdb_sync.keystone.clouds import Cloud
-from configdb_sync.tenants import names
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.requests import Caller
+from configdb_sync.tenants import paths
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ class Sessions(Protocol):
     def begin(self, form: Mapping[str, str], now: float) -> str:
         """Return the cookie's value. Raises ``RefusalError`` 401 for wrong input, 503."""
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return who calls with a cookie, from which address.
 
         Raises ``RefusalError`` 401 for a cookie that is invalid or over, 503.
@@ -66,7 +65,7 @@ class Sessions(Protocol):
         Raises ``RefusalError`` 401 for an invalid cookie, 503 if its validity is unknown.
         """
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant whose pages are shown first, None for those of all."""
 
 
@@ -103,7 +102,7 @@ class TokenSessions:
         until, nonce = str(int(now) + LASTS), self.new_nonce()
         return ".".join([_packed(tenant or ""), until, nonce, self._proof(tenant, until, nonce)])
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return the operator, or the tenant's user."""
         tenant, _ = self._read(cookie, now)
         if tenant is not None and (place is None or place.tenant != tenant):
@@ -131,16 +130,16 @@ class TokenSessions:
             raise no_session("the session is over; sign in again")
         return tenant, float(parts[1])
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant that has signed in."""
         tenant = self._tenant(form)
-        return None if tenant is None else Place(tenant)
+        return None if tenant is None else ResourcePath(tenant)
 
     def _tenant(self, form: Mapping[str, str]) -> str | None:
         if not self.tenants:
             return None
         try:
-            return names.tenant_id(form.get("tenant", ""))
+            return paths.tenant_id(form.get("tenant", ""))
         except RefusalError as refusal:
             raise no_session(refusal.what) from None
 
@@ -157,7 +156,7 @@ def _packed(text: str) -> str:
 def _unpacked(text: str) -> str | None:
     try:
         found = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return names.tenant_id(found.decode("utf-8"))
+        return paths.tenant_id(found.decode("utf-8"))
     except (ValueError, binascii.Error, RefusalError):
         return None
 
@@ -221,7 +220,7 @@ class KeystoneSessions:
             raise refuse(503, "Keystone's tokens are of a kind that no cookie holds; use the API with X-Auth-Token")
         return token
 
-    def caller(self, cookie: str, place: Place | None, now: float, address: str) -> Caller:
+    def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
         """Return the user that Keystone names."""
         del now
         return self.access.caller({"HTTP_X_AUTH_TOKEN": cookie, "REMOTE_ADDR": address}, place)
@@ -235,12 +234,12 @@ class KeystoneSessions:
             log.warning("Keystone didn't revoke the token of who signed out; it is refused here alone: %s", error)
         return now + _LONGEST_TOKEN
 
-    def home(self, form: Mapping[str, str]) -> Place | None:
+    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
         """Return the tenant that the form names on the public endpoint."""
         if not self.tenants:
             return None
         try:
-            return Place(names.tenant_id(form.get("tenant", "")))
+            return ResourcePath(paths.tenant_id(form.get("tenant", "")))
         except RefusalError as refusal:
             raise no_session(refusal.what) from None
 

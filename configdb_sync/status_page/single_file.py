@@ -11,7 +11,7 @@ from configdb_sync.errors import ConfigDBError, UnsupportedError
 from configdb_sync.status_page import html
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.queries import SourceOwner
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.web.refusals import RefusalError
 from configdb_sync.web.requests import encoded
 
@@ -96,7 +96,7 @@ def _documents(api: StatusApi, number: int, matrix: dict[str, Any]) -> tuple[lis
                 continue
             assert source.tenant is not None
             assert source.resource is not None
-            place = Place(source.tenant, number, source.name)
+            place = ResourcePath(source.tenant, number, source.name)
             query = {"show": "layers", "level": level, "limit": str(MOST_LEAVES)}
             view = api.document(place, source.resource, query).view
             leaves += len(view["leaves"])

@@ -13,7 +13,7 @@ from typing import Protocol
 from configdb_sync.errors import AccessError, ConfigDBError, ProductError, UnavailableError
 from configdb_sync.exits import Exit
 from configdb_sync.names import one_line
-from configdb_sync.sync.render.wording import count, some
+from configdb_sync.sync.render.wording import count, shortened
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.run_options import Stage
 
@@ -111,7 +111,7 @@ def stage_lines(report: Report, result: DeploymentResult) -> Iterator[str]:
     if len(report.problems) > SHOWN_PROBLEMS:
         yield f"... and {len(report.problems) - SHOWN_PROBLEMS} more: configdb-sync runs {report.run}"
     if report.not_attempted:
-        yield f"not worked on: {one_line(some(report.not_attempted), LONGEST)}"
+        yield f"not worked on: {one_line(shortened(report.not_attempted), LONGEST)}"
     yield f"{_word(result)}: {_what_to_do(report)}"
 
 
@@ -131,15 +131,15 @@ def _what_to_do(report: Report) -> str:
         return "all in step, nothing to do"
     if report.unsafe_digest:
         return (
-            f"changes were withheld as unsafe; look at `configdb-sync plan --env {report.environment}`, let exactly"
-            f" these through by `configdb-sync approve {report.unsafe_digest}`, and deploy again"
+            f"changes were withheld as unsafe: look at `configdb-sync plan --env {report.environment}`, allow exactly"
+            f" these with `configdb-sync approve {report.unsafe_digest}`, and deploy again"
         )
-    failed = one_line(some(node.plan.node for node in report.nodes if node.problems), LONGEST)
+    failed = one_line(shortened(node.plan.node for node in report.nodes if node.problems), LONGEST)
     way = {
         Exit.ACCESS: "ConfigDB refused the credentials: correct them in the plugin's settings, and deploy again",
-        Exit.CONFIGDB: "ConfigDB can't be reached or answers nonsense: see that it runs, and deploy again",
-        Exit.BUSY: "another run is at work: wait until it is done, and deploy again",
-        Exit.OUT_OF_TIME: "the time was up: the next try goes on with the nodes that were left",
+        Exit.CONFIGDB: "ConfigDB can't be reached or answers incorrectly: check that it runs, and deploy again",
+        Exit.BUSY: "another run is active: wait until it ends, and deploy again",
+        Exit.OUT_OF_TIME: "the time limit was reached: the next attempt continues with the remaining nodes",
         Exit.CHANGED: "something changed after the plan was made: look at `configdb-sync plan` again",
-    }.get(report.exit, f"nodes {failed} have problems: mend what the lines above name, and deploy again")
-    return f"{way} (all of it: configdb-sync runs {report.run})"
+    }.get(report.exit, f"nodes {failed} have problems: fix what the lines above name, and deploy again")
+    return f"{way} (full report: configdb-sync runs {report.run})"

@@ -143,7 +143,7 @@ class FolderDocuments:
             if not isinstance(content, dict):
                 why = "it isn't a mapping, as a file's content is"
             elif not content:
-                why = "it says that the file is empty, which an override of single keys can't say"
+                why = "it makes the file empty, which an override of single keys can't do"
             if why or not isinstance(content, dict):
                 held.append(HeldOverride(folder, stem, place_of(level), why or ""))
                 continue
@@ -168,8 +168,8 @@ class FolderDocuments:
             return level, None
         # Over the nodes' level this data source is the file of each node; the override is for the one it names.
         if not _OF_ONE_NODE & set(facts):
-            return node, f"the file is that of several nodes; override {data_source} at each of them"
-        return node, "what stands at the node's own level hides it" if hidden else None
+            return node, f"several nodes have the file; override {data_source} for each of them"
+        return node, "the override at the node's own level hides it" if hidden else None
 
 
 def folder_documents(
@@ -194,13 +194,13 @@ def content_of(value: Json) -> dict[str, Json]:
 
 
 def as_read(values: Document, file: Document, marks: Mapping[str, Json]) -> dict[str, Json]:
-    """Return stored values, with those that are the file's in Ruby's own JSON form in ours.
+    """Return stored values; those that equal the file's, but in Ruby's own JSON form, are replaced by the file's.
 
-    Ruby's JSON has the name of a Symbol without its colon; ``marks`` tells where the file has Symbols.
+    Ruby's JSON has the name of a Symbol without its colon; ``marks`` says where the file has Symbols.
     """
     found = dict(values)
-    for key, told in marks.items():
-        kinds = told if isinstance(told, dict) else {}
+    for key, mark in marks.items():
+        kinds = mark if isinstance(mark, dict) else {}
         plain_key = _plain(typed_key(key, kinds.get("key")))
         if plain_key in values and same(values[plain_key], _plain(typed(file[key], kinds.get("value")))):
             del found[plain_key]

@@ -1,18 +1,18 @@
-"""What ConfigDB and our records still hold of nodes that are no more, and taking it away when asked.
+"""Finds and removes what ConfigDB and our records still hold of nodes that are gone.
 
 A document under an override is kept whole unless that is asked for too: its values, its overrides and our record of
-what is hidden belong together, and a node that comes back with its old files would else have the override for its own.
-Levels over the nodes' are never touched, nor is another environment.
+what is hidden belong together. A node that comes back with its old files would otherwise take the override for its
+own. Levels over the nodes' are never touched, nor is another environment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from configdb_sync.addresses import Seen
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import DocumentAddress, DocumentChange, Etags, OverrideNote, ServerKind
+from configdb_sync.configdb.model import DocumentAddress, DocumentEdit, Etags, OverrideNote, ServerKind
 from configdb_sync.errors import ConflictError, ProductError, SettingsError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest
 from configdb_sync.names import LevelPath, natural_key, place_of
@@ -49,7 +49,7 @@ class LeftDocument:
 
 @dataclass(frozen=True)
 class GoneNode:
-    """A node that is no more. ``seen_at``: places that knew it and that this look says nothing about."""
+    """A node that is gone. ``seen_at``: places that knew it and weren't asked now."""
 
     identity: str
     fqdn: str | None
@@ -61,7 +61,7 @@ class GoneNode:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """All that is left in an environment. ``whole``: it is itself no more. ``notes``: what couldn't be told."""
+    """All that is left in an environment. ``whole``: the environment itself is gone. ``notes``: what is unknown."""
 
     environment: int
     whole: bool
@@ -76,8 +76,9 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class Present:
-    """Which nodes there are, with the FQDNs by which they are known there. ``places`` are the places asked,
-    ``all_places`` tells that what they don't have is nowhere (Nailgun was asked); ``environment`` False: it is no more.
+    """The nodes that exist, with their FQDNs, as the ``places`` asked know them.
+
+    ``all_places``: a node that they don't know exists nowhere (Nailgun was asked). ``environment``: whether it exists.
     """
 
     nodes: Seen
@@ -94,21 +95,21 @@ class Collector:
         self._database = database
         self._options = options
         self._addresses = options.addresses
-        self._catalog = RemoteEnvironment(client, options)
+        self._remote = RemoteEnvironment(client, options)
 
     def find(self, present: Present) -> Leftovers:
         """Return what is left of nodes that aren't present; nothing is changed.
 
         Raises ``SettingsError`` if it can't be told where a node that is there is in ConfigDB,
-        ``EnvironmentMismatchError`` as ``RemoteEnvironment.look``.
+        ``EnvironmentMismatchError`` as ``RemoteEnvironment.load``.
         """
         name, template = self._options.levels[-1]
         if not self._addresses.by_name:
             raise SettingsError(
                 f"nodes are kept at the level {name}={template}, and only a node's uid and fqdn can be compared",
-                way_out="take what is left of them away with `configdb-sync rm-override` and `del`",
+                way_out="remove what is left of them with `configdb-sync rm-override` and `del`",
             )
-        self._catalog.look()
+        self._remote.load()
         env = self._options.environment
         known = remembered(self._database, env)
         names = names_seen(self._database, env)
@@ -135,7 +136,7 @@ class Collector:
             values = self._addresses.values_of(node, {node: (*fqdns, *names.get(node, ()))})
             if not values:
                 raise SettingsError(
-                    f"node {node} is there, and no run has seen its FQDN: what is left may be its own",
+                    f"no run has seen the FQDN of node {node}, which exists: what is left may belong to it",
                     way_out="run `configdb-sync sync` first",
                 )
             taken |= values
@@ -151,17 +152,17 @@ class Collector:
 
     def _authors(self) -> list[OverrideNote]:
         """Return who set which overrides, as far as the server knows."""
-        if not self._catalog.exists or self._client.server() is not ServerKind.EMBEDDED:
+        if not self._remote.exists or self._client.server() is not ServerKind.EMBEDDED:
             return []
         return self._client.overrides_of(self._options.environment)
 
     def _stored_nodes(self) -> tuple[LevelPath | None, tuple[str, ...], tuple[str, ...]]:
         """Return a path to the nodes' level (None: nothing is stored there), the nodes there, and notes."""
         names = [name for name, _ in self._options.levels]
-        if not self._catalog.reaches(tuple((name, "") for name in names)):
+        if not self._remote.reaches(tuple((name, "") for name in names)):
             return None, (), ()
         if self._client.server() is ServerKind.LEGACY:
-            note = "this server can't list nodes: only those that our own records know of are looked at"
+            note = "this server can't list nodes: only nodes in this product's own records are checked"
             return (() if len(names) == 1 else None), (), (note,)
         *outer, nodes = ((name, self._client.level_values(self._options.environment, name)) for name in names)
         # A document of the last level is the same whatever values the levels over it have (``docs/configdb-api.md``).
@@ -180,13 +181,13 @@ class Collector:
         etags = None if levels is None else self._client.etags(self._options.environment, levels)
         kept = self._kept(levels, etags)
         documents = []
-        for name in sorted({*self._catalog.names, *kept, *(one for of in known.values() for one in of)}):
+        for name in sorted({*self._remote.names, *kept, *(one for of in known.values() for one in of)}):
             records = [of[name] for of in known.values() if name in of]
             digests = from_json(kept.get(name))
             hidden = any(record.hidden or record.unsettled for record in records)
             found = LeftDocument(
                 name,
-                self._catalog.definition(name),
+                self._remote.definition(name),
                 places=tuple(place for place in places if name in known[place]),
                 kept_digest=name in kept,
                 hidden=hidden or (digests is not None and bool(digests.hidden or digests.unsettled)),
@@ -199,7 +200,7 @@ class Collector:
         return tuple(documents)
 
     def _kept(self, levels: LevelPath | None, etags: Mapping[int, Etags] | None) -> dict[str, Json]:
-        definition = self._catalog.records
+        definition = self._remote.records
         if levels is None or definition is None or _empty(etags, definition):
             return {}
         return self._client.values(self._options.environment, levels, definition)
@@ -216,16 +217,12 @@ class Collector:
             return document
         values = self._client.values(env, levels, definition)
         overrides = self._client.overrides(env, levels, definition)
-        return LeftDocument(
-            document.data_source,
-            definition,
-            tuple(values),
-            tuple(overrides),
-            {"values": document_digest(values), "overrides": document_digest(overrides)},
-            set_by if overrides else None,
-            document.places,
-            document.kept_digest,
-            document.hidden,
+        return replace(
+            document,
+            values=tuple(values),
+            overrides=tuple(overrides),
+            digests={"values": document_digest(values), "overrides": document_digest(overrides)},
+            set_by=set_by if overrides else None,
         )
 
     def remove(self, node: GoneNode, *, overrides: bool) -> tuple[tuple[str, ...], tuple[ProductError, ...]]:
@@ -257,10 +254,10 @@ class Collector:
                 raise ConflictError(f"someone changed its {kind} meanwhile; they were left", way_out="run again")
             put(env, node.levels, definition, {}, if_match=etag)
             place = DocumentAddress(env, node.levels, document.data_source, definition, innermost=True)
-            self._client.changed(DocumentChange(place, kind, found, {}))
+            self._client.changed(DocumentEdit(place, kind, found, {}))
 
     def _forget(self, node: GoneNode, gone: Collection[str]) -> None:
-        definition, env = self._catalog.records, self._options.environment
+        definition, env = self._remote.records, self._options.environment
         if definition is not None and any(one.kept_digest and one.data_source in gone for one in node.documents):
             kept, etag = self._client.tagged(env, node.levels, definition, "values")
             rest = {name: value for name, value in kept.items() if name not in gone}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import ChangeAuthor, ChangeObserver, DocumentAddress, DocumentChange, DocumentVersion
+from configdb_sync.configdb.model import ChangeAuthor, ChangeObserver, DocumentAddress, DocumentEdit, DocumentVersion
 from configdb_sync.errors import MissingError, UnsupportedError
 from configdb_sync.jsonvalues import Json, document_digest
 from configdb_sync.names import RECORDS
@@ -24,7 +24,7 @@ class Histories(Protocol):
     def version(self, place: DocumentAddress, kind: str, number: int) -> dict[str, Json]:
         """Return a document as it was in one version; ``MissingError`` if that isn't kept."""
 
-    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentEdit:
         """Make a document what it was in one version, 0 is ``{}``; ``MissingError`` if that isn't kept."""
 
 
@@ -42,13 +42,13 @@ class ServersHistories:
         """As ``Histories``."""
         return self.client.version(place.env, place.levels, place.definition, kind, number)
 
-    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentEdit:
         """As ``Histories``."""
         if number == 0:
             return changes.write(self.client, place, kind, {})
         before = changes.read(self.client, place, kind)
         self.client.revert(place.env, place.levels, place.definition, kind, number)
-        return DocumentChange(place, kind, before, changes.read(self.client, place, kind))
+        return DocumentEdit(place, kind, before, changes.read(self.client, place, kind))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class OwnHistories:
         kept = self.store.content(document_key(self.client.base, place, kind), number)
         return present if kept is None else kept
 
-    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentChange:
+    def revert(self, place: DocumentAddress, kind: str, number: int) -> DocumentEdit:
         """As ``Histories``."""
         document = self.version(place, kind, number) if number else {}
         reason = f"revert to version {number}" if number else None
@@ -114,7 +114,7 @@ def document_key(server: str, place: DocumentAddress, kind: str) -> DocumentKey:
 def recorder(store: VersionStore, server: str, writer: ChangeAuthor) -> ChangeObserver:
     """Return what records the changes that a writer makes on a server."""
 
-    def record(change: DocumentChange) -> None:
+    def record(change: DocumentEdit) -> None:
         key = document_key(server, change.place, change.kind)
         comment = writer.comment or change.reason
         store.record(key, change.before, change.after, author=writer.author, run=writer.run, comment=comment)

@@ -80,8 +80,8 @@ class Deadline:
         """Return the error that says so."""
         limit = "" if self._limit is None else f" of {self._limit:g} s"
         return OutOfTimeError(
-            f"the time limit{limit} doesn't suffice for more",
-            way_out="run again: it goes on with what was left; or give it more time with --time-limit",
+            f"the time limit{limit} is too short for the next step",
+            way_out="run again, which continues with the rest, or set a longer --time-limit",
         )
 
 

@@ -57,23 +57,23 @@ class NailgunSource:
         """Return a file's document."""
         found = jsonvalues.loads(file.content)
         if not isinstance(found, dict):
-            raise DocumentError("Nailgun's data of it is no mapping", file=file.path)
+            raise DocumentError("Nailgun's data for it is not a mapping", file=file.path)
         return document_of(found)
 
     def meant(self, examined: ExaminedDocument, remote: RemoteNode, accept: Accept) -> tuple[Meant, tuple[str, ...]]:
         """Return Nailgun's data, except for keys of which only the stored value says what is the node's."""
         name, document = examined.data_source, examined.document
         if document is None:
-            raise NodeError("Nailgun's data of it is missing")
+            raise NodeError("Nailgun has no data for it")
         known = from_json(remote.records().get(name))
-        if known is None and examined.strange:
-            # Someone else's values, and perhaps their overrides in the node's file: nothing may go that tells.
+        if known is None and examined.unrecorded:
+            # Someone else's values, and perhaps their overrides in the node's file: both sides must stay comparable.
             return what_node_means(document, None, remote.values(name), remote.effective(name), accept), ()
         held = [] if known is None else sorted({*known.hidden, *known.unsettled})
         before = remote.values(name) if held else {}
         values: dict[str, Json] = {key: value for key, value in document.values.items() if key not in held}
         values |= {key: before[key] for key in held if key in before}
-        kept = f"{name}: the node's own values of {', '.join(held)} stay, since its file holds an override there"
+        kept = f"{name}: the node's own values of {', '.join(held)} stay, because its file holds an override of them"
         differs = any(not same(document.values.get(key), values.get(key)) for key in held)
         meant = Meant(values, jsonvalues.combine_digests(key_digests(values, document).items()))
         return meant, (kept,) if differs else ()
@@ -97,7 +97,7 @@ _FIRST_OF_FUEL10 = 10
 
 
 def layout_of_data(data: Document) -> Layout:
-    """Return the layout that an environment's release has on nodes: ``openstack_version`` tells, else ``fuel_version``.
+    """Return the layout that an environment's release has on nodes: by ``openstack_version``, else by ``fuel_version``.
 
     The first is the release that was chosen for the environment (``mitaka-9.0``), the second the master's: a newer
     master deploys older environments with their own tasks.

@@ -62,7 +62,7 @@ class NodeIdentifier:
             )
         return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
 
-    def told(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
+    def identity(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
         """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
         facts = facts_of(layout, base)
         names = tuple(source.name for source in self.data_sources(layout, facts.scope))
@@ -71,34 +71,34 @@ class NodeIdentifier:
 
 @dataclass(frozen=True)
 class IdentityGuard:
-    """One node as its base files tell it: their values by path, and how they are read (``told`` raises or gives what
-    must stay the same)."""
+    """Keeps a run from changing who a node is. ``base``: the values of its base files, by path. ``identity``: returns
+    what must stay the same, or raises."""
 
     layout: Layout
     base: Mapping[str, Document] = field(repr=False)
-    told: Callable[[Mapping[str, Document]], object]
+    identity: Callable[[Mapping[str, Document]], object]
 
     def check(self, path: str, decision: Decision) -> None:
-        """Raise ``NodeFileError`` if with what is to be written the node would pass for another one.
+        """Raise ``NodeFileError`` if what is to be written would make the node look like another one.
 
         What the node itself means by its files is what counts, not what an override made of them.
         """
         if decision.write is Write.CREATE and is_foreign(path, self.layout):
             raise NodeFileError(
-                "there are overrides for it, but with this file the node would pass for one of another Fuel release;"
-                " it was not made",
-                way_out="take them away, and override what the node has instead",
+                "there are overrides for it, but with this file the node would look like one of another Fuel release;"
+                " the file was not created",
+                way_out="remove them, and override a file that the node has instead",
             )
         if decision.write is not Write.NONE and path in self.base and not self._kept(path, decision):
             raise NodeFileError(
-                "an override changes what tells which node this is (uid, deployment_id, fqdn, hostname, a hierarchy"
+                "an override changes what identifies the node (uid, deployment_id, fqdn, hostname, a hierarchy"
                 " level or the list of data sources); the file was left alone",
-                way_out="take the override away",
+                way_out="remove the override",
             )
 
     def _kept(self, path: str, decision: Decision) -> bool:
         try:
-            after = self.told({**self.base, path: decision.target})
-            return after == self.told({**self.base, path: decision.meant.values})
+            after = self.identity({**self.base, path: decision.target})
+            return after == self.identity({**self.base, path: decision.meant.values})
         except ProductError:
             return False

@@ -186,7 +186,7 @@ def expected_plan(plan: Plan, digest: str, allowed: Collection[UnsafeChange]) ->
     """Return what is to happen by the plan. Raises ``PlanChangedError`` if its digest is another."""
     if plan.digest != digest:
         raise PlanChangedError(
-            f"what would be done now isn't the plan of digest {digest[:40]}; nothing was done",
+            f"the run would now do something else than the plan with digest {digest[:40]}; nothing was done",
             way_out=f"look at `configdb-sync plan` again; its digest is {plan.digest}",
         )
     let_through = frozenset((change.node, change.data_source) for change in allowed)
@@ -204,7 +204,7 @@ def let_through(plan: Plan, digest: str) -> frozenset[UnsafeChange]:
         raise UnsafeError(
             f"the unsafe changes are not those of digest {digest[:40]}; nothing was done"
             if plan.unsafe
-            else f"nothing is withheld now, so there is nothing that digest {digest[:40]} could let through",
+            else f"nothing is withheld now, so digest {digest[:40]} allows nothing",
             way_out=f"look at `configdb-sync plan`; its digest is {plan.unsafe_digest}"
             if plan.unsafe
             else "run without --force",

@@ -1,14 +1,13 @@
 """What a run has done, as a value, and the exit code that follows from it (U14).
 
-``RunProgress`` makes a report at any moment of a run, for another thread too. ``ProgressListener`` and ``RunLog`` are
-told of each node as soon as it is done.
+``RunProgress`` makes a report at any moment of a run, for another thread too.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -26,10 +25,11 @@ from configdb_sync.errors import (
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.names import natural_key
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
-from configdb_sync.store.runs import DONE, FAILED, Problem, RunNode
+from configdb_sync.store.runs import DONE, FAILED, RunNode
+from configdb_sync.sync.decide import Write
 from configdb_sync.sync.fingerprint import UnchangedNode
 from configdb_sync.sync.folder_documents import OverrideMove
-from configdb_sync.sync.plan import EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,21 @@ class NodeReport:
         return RunNode(self.plan.node, outcome, len(self.uploaded), len(self.written), len(self.problems))
 
     @property
-    def unsafe_only(self) -> bool:
-        """Whether nothing else went wrong than that changes were withheld."""
-        return all(isinstance(problem, UnsafeError) for problem in self.problems)
+    def done_changes(self) -> tuple[DocumentChange, ...]:
+        """The plan's changes without what wasn't done of them."""
+        failed = {problem.data_source for problem in self.problems}
+        found = []
+        for change in self.plan.changes:
+            sent, written = change.data_source in self.uploaded, change.data_source in self.written
+            found.append(
+                replace(
+                    change,
+                    digests=change.digests if sent else replace(change.digests, values=change.digests.stored),
+                    write=change.write if written else Write.NONE,
+                    ordered=() if change.data_source in failed else change.ordered,
+                )
+            )
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,7 @@ def exit_of_run(problems: Sequence[ProductError], *, nodes_done: int) -> Exit:
 
 
 def exit_of_plan(plan: Plan, *, tell_drift: bool = False) -> Exit:
-    """Return the exit code of a plan that was shown; with ``tell_drift`` one that has something to do is DRIFT."""
+    """Return the exit code of a plan that was shown; DRIFT if it has something to do and ``tell_drift``."""
     done = sum(not node.problems for node in plan.nodes)
     found = exit_of_run(plan.problems, nodes_done=done)
     return Exit.DRIFT if found is Exit.OK and tell_drift and plan.drifts else found
@@ -188,7 +200,7 @@ class RunProgress:
     def begins(
         self, identities: Sequence[str], made: Callable[[], EnvironmentChange], lacked: Callable[[], EnvironmentChange]
     ) -> None:
-        """Take note of the nodes to work on; ``made`` and ``lacked`` tell what of the environment was, when asked."""
+        """Take note of the nodes to work on; ``made``, ``lacked``: what of the environment was created, was missing."""
         self._identities, self._made, self._lacked = tuple(identities), made, lacked
 
     def done(self, identity: str, report: NodeReport | None) -> None:
@@ -233,31 +245,10 @@ class RunProgress:
 
 
 class ProgressListener(Protocol):
-    """Is told how a run gets on."""
+    """Shows the progress of a run."""
 
     def begins(self, nodes: int) -> None:
-        """Take note that work on so many nodes begins."""
+        """Begin to show the progress of a run over so many nodes."""
 
     def node_done(self, node: str, problems: int) -> None:
-        """Take note that a node was worked on."""
-
-
-class RunLog(Protocol):
-    """Is told what is done, durably, and knows what earlier runs did."""
-
-    def order(self, identities: Sequence[str]) -> list[str]:
-        """Return the nodes in the order in which to work."""
-
-    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
-        """Take note of what was done with a node."""
-
-
-class NoLog:
-    """Remembers nothing."""
-
-    def order(self, identities: Sequence[str]) -> list[str]:
-        """Return the nodes as they are."""
-        return list(identities)
-
-    def node_done(self, done: RunNode, problems: Sequence[Problem]) -> None:
-        """Forget it."""
+        """Show that a node is done, with so many problems."""

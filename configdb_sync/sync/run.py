@@ -35,8 +35,8 @@ from configdb_sync.sync.node_work import RunContext, UploadSource
 from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
 from configdb_sync.sync.remote_environment import RemoteEnvironment
-from configdb_sync.sync.render.forms import kept
-from configdb_sync.sync.report import NodeReport, NoLog, ProgressListener, Report, RunLog, RunProgress
+from configdb_sync.sync.render.forms import stored_forms
+from configdb_sync.sync.report import NodeReport, ProgressListener, Report, RunProgress
 from configdb_sync.sync.run_options import RunOptions
 
 _GIVE_NODES = "give ids or FQDNs of nodes that are there"
@@ -46,8 +46,9 @@ _GIVE_NODES = "give ids or FQDNs of nodes that are there"
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``deadline``: the time that it has, None for no limit. ``roster``: what Nailgun knows of the nodes, None without
-    Nailgun. ``source``: where documents come from, None for the nodes' own files.
+    ``log``: notes each finished node, and gives the order in which to work. ``deadline``: None for no time limit.
+    ``roster``: what Nailgun knows of the nodes, None without Nailgun. ``source``: where documents come from, None for
+    the nodes' own files.
     """
 
     identity: str
@@ -58,7 +59,7 @@ class Run:
     options: RunOptions
     listener: ProgressListener
     clock: Clock
-    log: RunLog = field(default_factory=NoLog)
+    log: Journal | None = None
     deadline: Deadline | None = None
     owners: Owners = field(default_factory=NoOwners)
     roster: Roster | None = None
@@ -103,7 +104,8 @@ class Run:
         stage = None if self.options.stage is None else self.options.stage.value
         progress = progress or RunProgress(self.identity, self.options.environment, self.clock, stage)
         allowed, expected = self._agreed(approved)
-        run, identities = self._begin(self.log.order(self.nodes.identities()), allowed)
+        identities = list(self.nodes.identities())
+        run, identities = self._begin(identities if self.log is None else self.log.order(identities), allowed)
         examiner = Examiner(run)
         progress.begins(identities, lambda: run.remote.made, lambda: run.remote.change)
         run.remote.register()
@@ -124,7 +126,7 @@ class Run:
                 continue
             self.listener.node_done(identity, 0 if outcome is None else len(outcome.problems))
             progress.done(identity, outcome)
-            if outcome is not None:
+            if outcome is not None and self.log is not None:
                 self.log.node_done(outcome.done, [Problem(one.data_source, one.what) for one in outcome.problems])
         plans = [report.plan for report in progress.reports]
         if progress.stopped is None:
@@ -156,7 +158,7 @@ class Run:
         if options.nodes and set(options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in options.nodes]
         remote = RemoteEnvironment(self.client, options, self.owners)
-        remote.look()
+        remote.load()
         records = Records(self.database, self.nodes.place, options.environment, self.identity)
         deadline = Deadline(self.clock) if self.deadline is None else self.deadline
         self.listener.begins(len(identities))
@@ -222,12 +224,12 @@ class RunSession:
             except ProductError as error:
                 self.progress.stop(error)
                 code = exit_of(error)
-                journal.stopped(code.name, code, kept(self.progress.report()))
+                journal.stopped(code.name, code, stored_forms(self.progress.report()))
                 self._ended()
                 raise
             except BaseException:
                 self.progress.stop(ProductError("it was interrupted"))
-                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.progress.report()))
+                journal.stopped(INTERRUPTED, Exit.INTERNAL, stored_forms(self.progress.report()))
                 self._ended()
                 raise
             self._settle(report)
@@ -275,7 +277,7 @@ class RunSession:
         approvals.withhold(environment, report.run, report.unsafe)
 
     def _finish(self, journal: Journal, report: Report) -> None:
-        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
+        journal.finish(report.exit, report.totals, stored_forms(report), self.run.nodes.identities(), self.keep)
         self._ended()
 
     def _ended(self) -> None:

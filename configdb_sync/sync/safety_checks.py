@@ -59,14 +59,14 @@ def withheld(unsafe: UnsafeChange) -> UnsafeError:
     """Return the error of a change that the safety gate withholds."""
     return UnsafeError(
         f"{unsafe.reason} ({', '.join(unsafe.lost[:5])}{', ...' if len(unsafe.lost) > 5 else ''}); withheld",
-        way_out="look at it with `configdb-sync plan`; `configdb-sync approve` and the digest printed let it through",
+        way_out="look at it with `configdb-sync plan`; to allow it, use `configdb-sync approve` with the digest shown",
     )
 
 
 def ambiguous(subject: ExaminedDocument, key: str, node: str) -> AmbiguousError:
-    """Return the error of a key of which nothing tells whose value is the newer one."""
+    """Return the error of a key for which it is unknown whose value is the newer one."""
     return AmbiguousError(
-        f"the file and ConfigDB disagree on {key!r} and nothing tells who changed it; both were left alone",
+        f"the file and ConfigDB disagree on {key!r}, and it is unknown who changed it; neither was changed",
         way_out="run again with --accept-node or --accept-configdb",
         node=node,
         file=subject.path,

@@ -1,12 +1,12 @@
-"""Standing orders: overrides that hold for every node of an environment, for those that come later too.
+"""Standing overrides: they hold for every node of an environment, also for nodes that come later.
 
-ConfigDB has no level that beats a node's own values, so such an override is written at each node's level, and the
-order to do so is kept in the environment's records.
+ConfigDB has no level that beats a node's own values. So such an override is written at each node's level, and the
+environment's records say that runs must write it for new nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from configdb_sync.addresses import Addresses, Seen
@@ -25,7 +25,7 @@ _ORDERS = "orders"
 
 @dataclass(frozen=True)
 class StandingOverride:
-    """One standing order: what is to be set at ``path`` of a data source on every node that has no override there."""
+    """What is to be set at ``path`` of a data source on every node that has no override there."""
 
     data_source: str
     path: KeyPath
@@ -33,7 +33,7 @@ class StandingOverride:
 
 
 def from_records(document: Document) -> tuple[StandingOverride, ...]:
-    """Return the orders of an environment's root records; what isn't one (someone else wrote there) is left out."""
+    """Return the standing overrides in an environment's root records; what others wrote there is left out."""
     found = document.get(_ORDERS)
     return tuple(
         StandingOverride(one["data_source"], tuple(one["path"]), one["value"])
@@ -48,7 +48,7 @@ def from_records(document: Document) -> tuple[StandingOverride, ...]:
 
 
 def to_records(document: Document, orders: Iterable[StandingOverride]) -> dict[str, Json]:
-    """Return the root records with these orders in place of those that they hold."""
+    """Return the root records with these standing overrides in place of those that they hold."""
     kept = {key: value for key, value in document.items() if key != _ORDERS}
     listed = [{"data_source": one.data_source, "path": list(one.path), "value": one.value} for one in orders]
     return {**kept, _ORDERS: listed} if listed else kept
@@ -57,10 +57,10 @@ def to_records(document: Document, orders: Iterable[StandingOverride]) -> dict[s
 def standing_values(
     orders: Sequence[StandingOverride], data_source: str, overrides: Document, beneath: Document
 ) -> dict[str, Json]:
-    """Return the overrides that the orders add on one node, by top-level key; pure.
+    """Return the overrides that they add on one node, by top-level key; pure.
 
     ``beneath`` is the effective data that the node would have without them. A key that has an override already is
-    the node's exception. Raises ``edits.NoSuchKeyError`` where a value is in an order's way.
+    the node's exception. Raises ``edits.NoSuchKeyError`` where a value is in the way of one.
     """
     added: dict[str, Json] = {}
     for order in orders:
@@ -83,8 +83,8 @@ def addresses_of(client: ConfigDBClient, environment: int, levels: Levels) -> Ad
 
 @dataclass
 class NodesOutcome:
-    """The nodes that ConfigDB knows, by the value of their level: those worked on, those with an override of their own
-    (or one changed since), and those whose whole place a run alone can tell (``addresses``)."""
+    """The nodes that ConfigDB knows, by the value of their level: changed; left, because they have an override of their
+    own (or one changed since); and those whose whole place only a run knows (``addresses``)."""
 
     done: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -94,9 +94,9 @@ class NodesOutcome:
 def set_for_all_nodes(
     client: ConfigDBClient, addresses: Addresses, seen: Seen, order: StandingOverride
 ) -> NodesOutcome:
-    """Make a standing order and carry it out on the nodes that ConfigDB knows; the next run does so on the others.
+    """Note a standing override and write it for the nodes that ConfigDB knows; the next run does so for the others.
 
-    Raises ``SettingsError`` if the environment can't keep orders.
+    Raises ``SettingsError`` if the environment has no place for it.
     """
     environment, data_source, path = addresses.environment, order.data_source, order.path
 
@@ -105,11 +105,7 @@ def set_for_all_nodes(
 
     _change_orders(client, environment, added)
     outcome = NodesOutcome()
-    for node, place in _places(client, addresses, seen, data_source):
-        if place is None:
-            outcome.untold.append(node)
-            continue
-        overrides = changes.read(client, place, OVERRIDES)
+    for node, place, overrides in _overrides(client, addresses, seen, data_source, outcome):
         if path[0] in overrides:
             (outcome.done if _holds(overrides, order) else outcome.kept).append(node)
         else:
@@ -121,9 +117,9 @@ def set_for_all_nodes(
 def end_for_all_nodes(
     client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, path: KeyPath
 ) -> NodesOutcome:
-    """End a standing order and take its overrides back where they are unchanged.
+    """End a standing override and remove its overrides where they are unchanged.
 
-    Raises ``SettingsError`` if there is no such order.
+    Raises ``SettingsError`` if there is none.
     """
     environment = addresses.environment
     ended: list[StandingOverride] = []
@@ -133,18 +129,14 @@ def end_for_all_nodes(
         if not ended:
             shown = ", ".join(f"{one.data_source}: {edits.shown_key(one.path)}" for one in orders)
             raise SettingsError(
-                f"there is no standing order for {edits.shown_key(path)} of {data_source}",
+                f"there is no standing override for {edits.shown_key(path)} of {data_source}",
                 way_out=f"there are: {shown or 'none'}",
             )
         return [one for one in orders if one not in ended]
 
     _change_orders(client, environment, without)
     outcome = NodesOutcome()
-    for node, place in _places(client, addresses, seen, data_source):
-        if place is None:
-            outcome.untold.append(node)
-            continue
-        overrides = changes.read(client, place, OVERRIDES)
+    for node, place, overrides in _overrides(client, addresses, seen, data_source, outcome):
         if path[0] not in overrides:
             continue
         if _holds(overrides, ended[0]):
@@ -166,16 +158,16 @@ def _change_orders(
         place = changes.find(client, environment, (), RECORDS)
     except MissingError as error:
         raise SettingsError(
-            f"environment {environment} has no place for standing orders in ConfigDB",
-            way_out="a first `configdb-sync sync` makes it (on tuning-box 0.1.0 only with the environment itself)",
+            f"environment {environment} has no place for standing overrides in ConfigDB",
+            way_out="the first `configdb-sync sync` creates it (on tuning-box 0.1.0 only with the environment itself)",
         ) from error
     changes.rewrite(client, place, lambda document: to_records(document, make(from_records(document))))
 
 
-def _places(
-    client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str
-) -> Iterable[tuple[str, DocumentAddress | None]]:
-    """Yield the nodes that ConfigDB knows, with their place for a data source; None where it can't be told."""
+def _overrides(
+    client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, outcome: NodesOutcome
+) -> Iterator[tuple[str, DocumentAddress, Document]]:
+    """Yield the nodes that ConfigDB knows, with their place and overrides; nodes of unknown place go to ``outcome``."""
     environment = addresses.environment
     root = changes.find(client, environment, (), data_source)
     found = client.environment(environment)
@@ -184,8 +176,8 @@ def _places(
     values = client.level_values(environment, addresses.node_level)
     paths = addresses.paths(values, seen)
     for value in values:
-        path = paths.get(value)
-        place = (
-            None if path is None else DocumentAddress(environment, path, data_source, root.definition, innermost=True)
-        )
-        yield value, place
+        if value not in paths:
+            outcome.untold.append(value)
+            continue
+        place = DocumentAddress(environment, paths[value], data_source, root.definition, innermost=True)
+        yield value, place, changes.read(client, place, OVERRIDES)

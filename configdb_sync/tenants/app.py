@@ -6,98 +6,101 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
-from configdb_sync.tenants import document_calls, documents, move_calls, resource_calls, tenant_calls
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.answers import Answer, refused
-from configdb_sync.tenants.context import Context, Pages
-from configdb_sync.tenants.limiting import Buckets
-from configdb_sync.tenants.paths import Kind, Route, route
-from configdb_sync.tenants.policies import OPERATOR, rule_of
-from configdb_sync.tenants.policy import Policy
-from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
+from configdb_sync.tenants import api_calls, openapi
+from configdb_sync.tenants.context import Context, PageHandler
+from configdb_sync.tenants.paths import Route, RouteKind, route
+from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
+from configdb_sync.tenants.representations import moment
+from configdb_sync.tenants.requests import TenantRequest
 from configdb_sync.tenants.rows import Tenant, find_tenant
-from configdb_sync.tenants.views import moment
-from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.service import CURRENT, Asked
+from configdb_sync.web.access import Access, Caller, TokenBuckets
+from configdb_sync.web.refusals import FAILED, RefusalError, refuse
+from configdb_sync.web.requests import client_address, drain, target_of
+from configdb_sync.web.responses import ApiResponse, json_response
+from configdb_sync.web.service import CURRENT, LoggedRequest
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
 log = logging.getLogger(__name__)
-usage = logging.getLogger("configdb_sync.tenants.usage")
+REQUEST_ID = "X-Openstack-Request-Id"
+usage = logging.getLogger("configdb_sync.tenants.metrics")
 
-Handler = Callable[[Context, Request], Answer]
+Handler = Callable[[Context, TenantRequest], ApiResponse]
 
 
-def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler:
-    def handle(context: Context, request: Request) -> Answer:
+def _of_tenant(handler: Callable[[Context, TenantRequest, Tenant], ApiResponse]) -> Handler:
+    def handle(context: Context, request: TenantRequest) -> ApiResponse:
         return handler(context, request, context.registry.tenant(request.place.tenant))
 
     return handle
 
 
-def _status(context: Context, request: Request) -> Answer:
+def _status(context: Context, request: TenantRequest) -> ApiResponse:
     if context.status_calls is None:
         raise refuse(404, "there is nothing at this URL")
     return context.status_calls(request)
 
 
-def _show_data_source(context: Context, request: Request) -> Answer:
+def _show_data_source(context: Context, request: TenantRequest) -> ApiResponse:
     """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
-    return (_status if "show=" in (request.query or "") else resource_calls.show_place)(context, request)
+    return (_status if "show=" in (request.query or "") else api_calls.show_place)(context, request)
 
 
 _TENANT: dict[str, Handler] = {
-    "GET": tenant_calls.show_tenant,
-    "PUT": tenant_calls.put_tenant,
-    "DELETE": tenant_calls.delete_tenant,
+    "GET": api_calls.show_tenant,
+    "PUT": api_calls.put_tenant,
+    "DELETE": api_calls.delete_tenant,
 }
 
-_ENVIRONMENT: dict[str, Handler] = {"GET": resource_calls.show_place}
+_ENVIRONMENT: dict[str, Handler] = {"GET": api_calls.show_place}
 
-_TABLE: dict[Kind, dict[str, Handler]] = {
-    Kind.TENANTS: {"GET": resource_calls.list_tenants},
-    Kind.PLACE: {"GET": _show_data_source, "PUT": document_calls.put_overrides},
-    Kind.MOVE: {"GET": move_calls.show_move, "POST": move_calls.move},
-    Kind.RECOVER: {"POST": tenant_calls.recover_tenant},
-    Kind.ENVIRONMENTS: {"GET": _of_tenant(resource_calls.list_environments)},
-    Kind.RESOURCES: {"GET": _of_tenant(resource_calls.list_resources)},
-    Kind.AUDIT: {"GET": resource_calls.show_audit},
-    Kind.ALL_ENVIRONMENTS: {"GET": _status},
-    Kind.MATRIX: {"GET": _status},
-    Kind.RUNS: {"GET": _status},
-    Kind.RUN: {"GET": _status},
+_TABLE: dict[RouteKind, dict[str, Handler]] = {
+    RouteKind.TENANTS: {"GET": api_calls.list_tenants},
+    RouteKind.PLACE: {"GET": _show_data_source, "PUT": api_calls.put_overrides},
+    RouteKind.MOVE: {"GET": api_calls.show_move, "POST": api_calls.move},
+    RouteKind.RECOVER: {"POST": api_calls.recover_tenant},
+    RouteKind.ENVIRONMENTS: {"GET": _of_tenant(api_calls.list_environments)},
+    RouteKind.RESOURCES: {"GET": _of_tenant(api_calls.list_resources)},
+    RouteKind.AUDIT: {"GET": api_calls.show_audit},
+    RouteKind.ALL_ENVIRONMENTS: {"GET": _status},
+    RouteKind.MATRIX: {"GET": _status},
+    RouteKind.RUNS: {"GET": _status},
+    RouteKind.RUN: {"GET": _status},
 }
 
-_PUBLIC = frozenset({Kind.PLACE, Kind.ENVIRONMENTS, Kind.RESOURCES, Kind.MATRIX, Kind.RUNS, Kind.RUN})
+_PUBLIC = frozenset(
+    {RouteKind.PLACE, RouteKind.ENVIRONMENTS, RouteKind.RESOURCES, RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN}
+)
 """What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
 
 _OPEN = frozenset({"healthz", "openapi.json", "application.wadl"})
 _NOBODY = Caller("nobody", admin=False)
 
 _DOCUMENTS: dict[str, dict[str, Handler]] = {
-    "audit": {"GET": resource_calls.show_audit},
-    "healthz": {"GET": documents.show_health},
-    "metrics": {"GET": documents.show_metrics},
-    "openapi.json": {"GET": documents.show_openapi},
-    "application.wadl": {"GET": documents.show_wadl},
+    "audit": {"GET": api_calls.show_audit},
+    "healthz": {"GET": openapi.show_health},
+    "metrics": {"GET": openapi.show_metrics},
+    "openapi.json": {"GET": openapi.show_openapi},
+    "application.wadl": {"GET": openapi.show_wadl},
 }
 
 
 def methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of a URL by method. Raises ``RefusalError`` 404."""
-    if asked.kind is Kind.DOCUMENT:
+    if asked.kind is RouteKind.DOCUMENT:
         found = _DOCUMENTS.get(asked.document)
         if found is None:
             raise refuse(404, "there is nothing at this URL")
         return found
-    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.environment is None:
+    if asked.kind is RouteKind.PLACE and asked.place is not None and asked.place.environment is None:
         return _TENANT
-    if asked.kind is Kind.PLACE and asked.place is not None and asked.place.data_source is None:
+    if asked.kind is RouteKind.PLACE and asked.place is not None and asked.place.data_source is None:
         return _ENVIRONMENT
     return _TABLE[asked.kind]
 
@@ -105,14 +108,32 @@ def methods_of(asked: Route) -> dict[str, Handler]:
 def public_methods_of(asked: Route) -> dict[str, Handler]:
     """Return the handlers of the public endpoint by method. Raises ``RefusalError`` 404."""
     own = asked.kind in _PUBLIC and asked.place is not None
-    if not own and not (asked.kind is Kind.DOCUMENT and asked.document in _OPEN):
+    if not own and not (asked.kind is RouteKind.DOCUMENT and asked.document in _OPEN):
         raise refuse(404, "there is nothing at this URL")
-    if asked.document in documents.PUBLIC_DOCUMENTS:
-        return {"GET": documents.PUBLIC_DOCUMENTS[asked.document]}
+    if asked.document in openapi.PUBLIC_DOCUMENTS:
+        return {"GET": openapi.PUBLIC_DOCUMENTS[asked.document]}
     return {"GET": methods_of(asked)["GET"]}
 
 
-class Application:
+def refused(refusal: RefusalError, request_id: str) -> ApiResponse:
+    """Return a refusal in the one shape."""
+    error = {
+        "code": refusal.status,
+        "title": HTTPStatus(refusal.status).phrase,
+        "message": str(refusal),
+        "request_id": request_id,
+    }
+    return _signed(json_response({"error": error}, refusal.status, refusal.headers), request_id)
+
+
+def _signed(answer: ApiResponse, request_id: str) -> ApiResponse:
+    """Return an answer with its request's id, and its status in RFC 9110's spelling, not in Werkzeug's capitals."""
+    answer.headers[REQUEST_ID] = request_id
+    answer.status = f"{answer.status_code} {HTTPStatus(answer.status_code).phrase}"
+    return answer
+
+
+class TenantsApplication:
     """One endpoint as a WSGI callable; thread-safe; all its state is in the database."""
 
     def __init__(
@@ -124,9 +145,9 @@ class Application:
         *,
         public: bool = False,
         policy: Policy | None = None,
-        buckets: Buckets | None = None,
+        buckets: TokenBuckets | None = None,
         behind_proxy: bool = False,
-        pages: Pages | None = None,
+        pages: PageHandler | None = None,
     ) -> None:
         """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
 
@@ -147,15 +168,14 @@ class Application:
         identity, method = self._new_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
-        current = CURRENT.set(Asked(identity))
+        current = CURRENT.set(LoggedRequest(identity))
         try:
             if self._behind_proxy:
-                environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
-            answer = self._answer(environ, method, identity, asked)
-            if answer.status >= 400 and method != "GET":
+                environ["REMOTE_ADDR"] = client_address(environ, behind_proxy=True)
+            answer = _signed(self._answer(environ, method, identity, asked), identity)
+            if answer.status_code >= 400 and method != "GET":
                 drain(environ, 2 * self.context.limits.body)
-            headers, body = answer.started(identity, head=method == "HEAD")
-            start_response(answer.reason, headers)
+            body = answer(environ, start_response)
             self._note(asked, method, identity, answer, self._clock.monotonic() - began)
             return body
         finally:
@@ -166,7 +186,7 @@ class Application:
         """Give the database's connections back."""
         self.context.registry.close()
 
-    def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
+    def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> ApiResponse:
         try:
             target = target_of(environ)
             if self._pages is not None and target.segments[0] == self._pages.root:
@@ -176,7 +196,7 @@ class Application:
             if found.place is not None:
                 _name_tenant(found.place.tenant)
             caller = _NOBODY
-            if not (is_open := found.kind is Kind.DOCUMENT and found.document in _OPEN):
+            if not (is_open := found.kind is RouteKind.DOCUMENT and found.document in _OPEN):
                 caller = self._access.caller(environ, found.place)
                 if self._buckets is not None:
                     self._buckets.take(self._client(caller))
@@ -187,7 +207,7 @@ class Application:
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
             if not is_open:
                 caller = self._admitted(caller, found, method, target.query)
-            request = Request(environ, method, found, target.query, caller, identity, self._clock)
+            request = TenantRequest(environ, method, found, target.query, caller, identity, self._clock)
             return handler(self.context, request)
         except RefusalError as refusal:
             if refusal.status >= 500:
@@ -195,7 +215,7 @@ class Application:
             return refused(refusal, identity)
         except Exception:
             log.exception("a fault of the service's own")
-            return refused(refuse(500, "the service failed; its log tells more"), identity)
+            return refused(refuse(500, FAILED), identity)
 
     def _client(self, caller: Caller) -> str:
         """Return who shares a bucket: on the public endpoint a tenant's users, on the admin one a user."""
@@ -234,12 +254,13 @@ class Application:
         found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
         return caller.project == (tenant if found is None else found.project)
 
-    def _note(self, asked: list[Route], method: str, identity: str, answer: Answer, seconds: float) -> None:
+    def _note(self, asked: list[Route], method: str, identity: str, answer: ApiResponse, seconds: float) -> None:
         """Count a request and write its usage record (T14): it always names the tenant that the URL names."""
         place = asked[0].place if asked else None
         endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
-        size = len(answer.body)
-        self.context.meter.request(endpoint, method, status=answer.status, tenant=tenant, size=size, seconds=seconds)
+        size = len(answer.data)
+        if (meter := self.context.meter) is not None:
+            meter.request(endpoint, method, status=answer.status_code, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
         record: dict[str, Any] = {
@@ -250,7 +271,7 @@ class Application:
             "path": None if place is None else place.path,
             "kind": asked[0].kind.value if asked else None,
             "method": method[:20],
-            "status": answer.status,
+            "status": answer.status_code,
             "bytes": size,
             "seconds": round(seconds, 6),
         }

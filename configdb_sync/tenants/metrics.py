@@ -1,7 +1,7 @@
-"""Numbers of the service for Prometheus: requests, usage by tenant, status drivers; of all worker processes together.
+"""Metrics of the service for Prometheus, over all worker processes, and usage records summed for charge-back (T14).
 
-Labels are bounded: so many tenants have their own, all further ones share one. A tenant has its own from its first
-answered request on, so that strangers who ask for invented tenants don't use the places up.
+Labels are bounded: a limited number of tenants have their own, all others share one. A tenant gets its own with its
+first answered request, so that requests for invented tenants can't use them up.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ import threading
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
+
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 OTHER, NONE = "/other", "/none"
-"""Label values that are no tenant's: an ID holds no slash. For the tenants beyond the limit, and for no tenant."""
+"""Labels for the tenants beyond the limit, and for no tenant: no tenant ID contains a slash."""
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _TENANTS = "tenants"
 EVERY = 0.5
-"""Seconds after which a request is in the numbers at the latest."""
+"""Seconds after which a request is counted at the latest."""
 
 _Request = tuple[str, str, int, str | None, int, float]
 
 
 @dataclass
 class _Sums:
-    """Requests summed up, by the labels of each counter; seconds by endpoint and place among ``_SECONDS``."""
+    """Sums of requests by the labels of each counter; seconds by endpoint and bucket of ``_SECONDS``."""
 
     requests: Counts[tuple[str, ...]] = field(default_factory=Counts)
     usage: Counts[tuple[str, ...]] = field(default_factory=Counts)
@@ -49,50 +50,24 @@ class _Sums:
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
-class Meter(Protocol):
-    """Counts what happens."""
-
-    def request(
-        self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
-    ) -> None:
-        """Count a request; ``size``: bytes of the answer's body."""
-
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return all metrics in Prometheus's text form; ``gauges`` are added, by name: what it is, and how much."""
-
-
-class NoMeter:
-    """Counts nothing."""
-
-    def request(
-        self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
-    ) -> None:
-        """Leave it."""
-
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return nothing."""
-        del gauges
-        return b""
-
-
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Give the folder in which the workers' numbers meet; gone with the process that made it.
+    """Create the folder that the workers share; it is deleted with the process that created it.
 
-    To be called before any worker is made and before prometheus_client is imported.
+    Call it before any worker starts and before prometheus_client is imported.
     """
     made, owner = Path(tempfile.mkdtemp(prefix="configdb-sync-metrics-")), os.getpid()
     os.environ[FOLDER] = str(made)
     try:
         yield made
     finally:
-        # A worker, too, leaves by way of here.
+        # Workers end here, too.
         if os.getpid() == owner:
             shutil.rmtree(made, ignore_errors=True)
 
 
 class Prometheus:
-    """The metrics of one worker. Safe for several threads. One of a kind in a process."""
+    """The metrics of one worker. Thread-safe; one per process."""
 
     def __init__(self, place: Path, tenants: int, failures: Callable[[], Mapping[str, int]] = dict) -> None:
         """``tenants``: how many have labels of their own; ``failures``: of status drivers, by name."""
@@ -129,13 +104,13 @@ class Prometheus:
     def request(
         self, endpoint: str, method: str, *, status: int, tenant: str | None, size: int, seconds: float
     ) -> None:
-        """Count a request, in a moment."""
+        """Count a request, within ``EVERY`` seconds; ``size``: bytes of the answer's body."""
         self._waiting.append((endpoint, method, status, tenant, size, seconds))
         if not self._stirred.is_set():
             self._stirred.set()
 
     def _run(self) -> None:
-        """Write what waits from time to time: each write is to a file under a lock, and dear beside a request."""
+        """Write what is pending periodically: a write goes to a file under a lock, which is slow for each request."""
         pause = threading.Event()
         while True:
             self._stirred.wait()
@@ -144,7 +119,7 @@ class Prometheus:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, summed up."""
+        """Write the sums of what is pending."""
         with self._lock:
             told, taken = _Sums(), len(self._waiting)
             for _ in range(taken):
@@ -161,7 +136,7 @@ class Prometheus:
         for counter, sums in ((self._requests, told.requests), (self._usage, told.usage), (self._bytes, told.bytes)):
             for labels, count in sums.items():
                 self._child(counter, *labels).inc(count)
-        # A histogram takes its observations one by one only; these are the places where it puts them.
+        # A histogram only takes single observations; these are its buckets.
         for (endpoint, bucket), count in told.seconds.items():
             self._seconds[endpoint]._buckets[bucket].inc(count)  # noqa: SLF001
         for endpoint, seconds in told.sums.items():
@@ -169,7 +144,7 @@ class Prometheus:
         self._count_failures(self._failures())
 
     def _child(self, counter: Counter, *labels: str) -> Counter:
-        # Looking a labelled counter up costs several times what counting does.
+        # Looking up a labelled counter costs several times as much as counting.
         key = (counter._name, *labels)  # noqa: SLF001
         found = self._children.get(key)
         if found is None:
@@ -185,7 +160,7 @@ class Prometheus:
         return tenant if tenant in self._known else OTHER
 
     def _admit(self, tenant: str) -> None:
-        """Give a tenant a label of its own if there is one left among all workers."""
+        """Give a tenant a label of its own if the workers together have one left."""
         with (self._place / _TENANTS).open("a+", encoding="ascii") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
@@ -197,7 +172,7 @@ class Prometheus:
         self._full = len(known) >= self._most
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return the metrics of all workers."""
+        """Return the metrics of all workers as text; ``gauges`` are added, by name: description and value."""
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -219,3 +194,65 @@ def _gauges(gauges: Mapping[str, tuple[str, float]]) -> bytes:
         full = f"configdb_sync_tenants_{name}"
         lines += [f"# HELP {full} {text}", f"# TYPE {full} gauge", f"{full} {value:g}"]
     return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+_READING = frozenset({"GET", "HEAD"})
+
+
+@dataclass
+class Sum:
+    """What one tenant used. ``refused``: answers of 4xx and 5xx among the requests; ``bytes``: of answers."""
+
+    requests: int = 0
+    changes: int = 0
+    refused: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def add(self, record: dict[str, object]) -> None:
+        """Count a record. Raises ``KeyError``, ``TypeError``, ``ValueError`` for an invalid one."""
+        status, size, seconds = int(str(record["status"])), int(str(record["bytes"])), float(str(record["seconds"]))
+        self.requests += 1
+        self.changes += record["method"] not in _READING
+        self.refused += status >= 400
+        self.bytes += size
+        self.seconds += seconds
+
+    def json(self) -> dict[str, int | float]:
+        """Return the JSON form."""
+        return {
+            "requests": self.requests,
+            "changes": self.changes,
+            "refused": self.refused,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 6),
+        }
+
+
+@dataclass
+class Usage:
+    """Sums by tenant; None: requests that name no tenant. ``unreadable``: lines that aren't records."""
+
+    tenants: dict[str | None, Sum] = field(default_factory=dict)
+    unreadable: int = 0
+
+    def add(self, lines: Iterable[bytes], since: str | None = None, until: str | None = None) -> None:
+        """Count the records of ``since <= time < until`` (ISO 8601 in UTC, or a prefix of it)."""
+        for line in lines:
+            try:
+                record = json.loads(line)
+                time, tenant = record["time"], record["tenant"]
+                if not (isinstance(time, str) and (tenant is None or isinstance(tenant, str))):
+                    raise TypeError
+                if (since is not None and time < since) or (until is not None and time >= until):
+                    continue
+                found = Sum()
+                found.add(record)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                self.unreadable += 1
+                continue
+            self.tenants.setdefault(tenant, Sum()).add(record)
+
+    def ordered(self) -> list[tuple[str | None, Sum]]:
+        """Return tenants and sums, most requests first."""
+        return sorted(self.tenants.items(), key=lambda item: (-item[1].requests, item[0] is None, item[0] or ""))

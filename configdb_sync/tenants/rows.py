@@ -1,7 +1,11 @@
-"""Rows of the registry as values, how they are read, and how they are locked: tenants first, by number."""
+"""Rows of the registry as values: how they are read, locked (tenants first, by number), counted and audited.
+
+A status (S1-S3) is stored with each row; that of a tenant or an environment follows from its data sources.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,18 +14,32 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from configdb_sync.clock import Clock, new_run_id
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.tenants import etags
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import refuse, shown
+
+_LENGTH = 40
+
+
+def etag_of(*parts: object) -> str:
+    """Return a strong entity tag (T2), without quotes: the digest of these texts and numbers."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
+
+
+def body_etag(body: bytes) -> str:
+    """Return the entity tag of an answer, from its bytes."""
+    return hashlib.sha256(body).hexdigest()[:_LENGTH]
+
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
 
 
 @dataclass(frozen=True)
-class Change:
-    """Who changes something, from where, in which request, and when (microseconds since 1970, UTC)."""
+class ChangeInfo:
+    """Who makes a change, from where, in which request, and when (microseconds since 1970, UTC)."""
 
     actor: str
     origin: str
@@ -29,13 +47,24 @@ class Change:
     time: int
 
 
+def microseconds(clock: Clock) -> int:
+    """Return the time of a clock in microseconds since 1970, UTC."""
+    now = clock.now()
+    return int(now.timestamp()) * 1_000_000 + now.microsecond
+
+
+def change_now(clock: Clock, actor: str, origin: str) -> ChangeInfo:
+    """Return the information on a change that is made now."""
+    return ChangeInfo(actor, origin, new_run_id(), microseconds(clock))
+
+
 @dataclass(frozen=True)
 class Work:
-    """One transaction of the registry: its connection, and the change that it makes."""
+    """A transaction of the registry: its connection, and the change that it makes."""
 
     database: Database
     connection: Connection
-    change: Change
+    change: ChangeInfo
 
     @property
     def time(self) -> int:
@@ -44,8 +73,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class State:
-    """What tenants, environments and data sources have alike."""
+class StatusRow:
+    """What rows of tenants, environments and data sources have in common."""
 
     number: int
     status: Status | None
@@ -57,20 +86,20 @@ class State:
 
 
 @dataclass(frozen=True)
-class Tenant(State):
+class Tenant(StatusRow):
     """A tenant. ``deleted``: when it was marked for deletion, None if it isn't."""
 
     id: str
     metadata: dict[str, str]
     updatable: bool
-    counts: Counts
+    counts: StatusCounts
     deleted: int | None
     purge_after: int | None
 
     @property
     def etag(self) -> str:
-        """The tag of its representation."""
-        return etags.of_parts("tenant", self.id, self.created, self.version)
+        """The entity tag of its representation."""
+        return etag_of("tenant", self.id, self.created, self.version)
 
     @property
     def project(self) -> str:
@@ -79,27 +108,27 @@ class Tenant(State):
 
 
 @dataclass(frozen=True)
-class Holding(State):
+class Holding(StatusRow):
     """What one tenant has in one environment; ``home``: new data sources go there."""
 
     tenant: int
     environment: int
     home: bool
-    counts: Counts
+    counts: StatusCounts
 
     @property
     def live(self) -> bool:
-        """Whether there is anything at its path."""
+        """Whether its path names anything."""
         return self.home or self.counts.size > 0
 
     def etag(self, tenant: str) -> str:
-        """Return the tag of its representation."""
-        return etags.of_parts("environment", tenant, self.number, self.created, self.version)
+        """Return the entity tag of its representation."""
+        return etag_of("environment", tenant, self.number, self.created, self.version)
 
 
 @dataclass(frozen=True)
-class Resource(State):
-    """A data source. ``definition`` is its id in ConfigDB, ``run`` the run at work on it."""
+class Resource(StatusRow):
+    """A data source. ``definition`` is its ID in ConfigDB, ``run`` the run that is processing it."""
 
     holding: int
     environment: int
@@ -109,16 +138,16 @@ class Resource(State):
     run: str | None
 
     def etag(self, tenant: str) -> str:
-        """Return the tag of its representation."""
-        return etags.of_parts("data source", tenant, self.number, self.created, self.version)
+        """Return the entity tag of its representation."""
+        return etag_of("data source", tenant, self.number, self.created, self.version)
 
 
 def _status(stored: str | None) -> Status | None:
     return None if stored is None else Status(stored)
 
 
-# Rows are read by place, in the order of the tables' columns: every request reads some, and names cost several times
-# as much.
+# Rows are read by position, in the order of the tables' columns: every request reads some, and access by name costs
+# several times as much.
 
 
 def tenant_of(row: Sequence[Any]) -> Tenant:
@@ -136,7 +165,7 @@ def tenant_of(row: Sequence[Any]) -> Tenant:
         id_,
         {} if metadata == "{}" else json.loads(metadata),
         bool(updatable),
-        Counts(size, active, build, error),
+        StatusCounts(size, active, build, error),
         deleted,
         purge_after,
     )
@@ -147,7 +176,7 @@ def holding_of(row: Sequence[Any]) -> Holding:
     number, tenant, environment, home, size, active, build, error, status, details, *times = row
     version, tag, created, updated = times
     state = (number, _status(status), details, version, tag, created, updated)
-    return Holding(*state, tenant, environment, bool(home), Counts(size, active, build, error))
+    return Holding(*state, tenant, environment, bool(home), StatusCounts(size, active, build, error))
 
 
 def resource_of(row: Sequence[Any]) -> Resource:
@@ -167,8 +196,8 @@ def find_tenant(connection: Connection, tenant: str) -> Tenant | None:
 _TENANT = sa.select(TENANTS).where(TENANTS.c.id == sa.bindparam("tenant"))
 
 
-def there(found: Tenant | None, tenant: str) -> Tenant:
-    """Return a tenant that is there and not marked for deletion. Raises ``RefusalError`` 404, 410."""
+def require_tenant(found: Tenant | None, tenant: str) -> Tenant:
+    """Return a tenant that exists and isn't marked for deletion. Raises ``RefusalError`` 404, 410."""
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")
     if found.deleted is not None:
@@ -176,13 +205,13 @@ def there(found: Tenant | None, tenant: str) -> Tenant:
     return found
 
 
-def locked(connection: Connection, tenants: Iterable[str]) -> dict[str, Tenant]:
-    """Return tenants by ID, locked until the transaction ends; what belongs to them changes under this lock alone."""
+def lock_tenants(connection: Connection, tenants: Iterable[str]) -> dict[str, Tenant]:
+    """Return tenants by ID, locked until the transaction ends; what they own changes only under this lock."""
     statement = sa.select(TENANTS).where(TENANTS.c.id.in_(list(tenants))).order_by(TENANTS.c.number).with_for_update()
     return {row.id: tenant_of(row) for row in connection.execute(statement)}
 
 
-def locked_numbers(connection: Connection, numbers: Iterable[int]) -> dict[int, Tenant]:
+def lock_tenant_numbers(connection: Connection, numbers: Iterable[int]) -> dict[int, Tenant]:
     """Return tenants by number, locked."""
     chosen = TENANTS.c.number.in_(list(numbers))
     statement = sa.select(TENANTS).where(chosen).order_by(TENANTS.c.number).with_for_update()
@@ -200,15 +229,26 @@ _HOLDING = sa.select(HOLDINGS).where(
 )
 
 
+def holding_for(work: Work, tenant: Tenant, environment: int) -> Holding:
+    """Return what a tenant has in an environment; an empty holding is made if there is none."""
+    found = find_holding(work.connection, tenant.number, environment)
+    if found is None:
+        values = {"tenant": tenant.number, "environment": environment, "created": work.time, "updated": work.time}
+        work.connection.execute(work.database.insert(HOLDINGS).values(values))
+        found = find_holding(work.connection, tenant.number, environment)
+        assert found is not None
+    return found
+
+
 def holdings_of(connection: Connection, tenant: int) -> list[Holding]:
-    """Return all that a tenant has, by environment; empty ones that nothing is at left out."""
+    """Return what a tenant has, by environment, without empty holdings."""
     live = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
     statement = sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, live).order_by(HOLDINGS.c.environment)
     return [holding_of(row) for row in connection.execute(statement)]
 
 
 def find_resource(connection: Connection, environment: int, name: str) -> Resource | None:
-    """Return a data source by its name, which is given once in an environment, whoever owns it."""
+    """Return a data source by its name, which is unique in an environment, whoever owns it."""
     row = connection.execute(_RESOURCE, {"environment": environment, "name": name}).first()
     return None if row is None else resource_of(row)
 
@@ -216,3 +256,54 @@ def find_resource(connection: Connection, environment: int, name: str) -> Resour
 _RESOURCE = sa.select(RESOURCES).where(
     RESOURCES.c.environment == sa.bindparam("environment"), RESOURCES.c.name == sa.bindparam("name")
 )
+
+
+def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: bool = True, **more: object) -> None:
+    """Add to the counters of a locked tenant or one of its holdings; ``whole`` must be as stored.
+
+    ``shown``: a move action shows the change. ``more``: other columns to set.
+    """
+    table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
+    counts = whole.counts + change
+    values: dict[str, object] = {
+        "size": counts.size,
+        "active": counts.active,
+        "build": counts.build,
+        "error": counts.error,
+        "status": None if counts.status is None else counts.status.value,
+        "status_details": counts.details,
+        "version": table.c.version + 1,
+        "tag": table.c.tag + int(shown),
+        "updated": work.time,
+        **more,
+    }
+    work.connection.execute(sa.update(table).where(table.c.number == whole.number).values(values))
+
+
+def record_audit(work: Work, tenant: str, path: str, action: str, **details: Any) -> None:
+    """Add an entry to the audit trail (T15); ``path`` is the path below the tenant."""
+    work.connection.execute(
+        sa.insert(schema.AUDIT).values(
+            time=work.time,
+            tenant=tenant,
+            path=path,
+            action=action,
+            actor=work.change.actor,
+            origin=work.change.origin,
+            request=work.change.request,
+            details=json.dumps(details, sort_keys=True),
+        )
+    )
+
+
+ALIGN, PURGE = "align", "purge"
+"""Kinds of work in the outbox."""
+
+
+def enqueue(work: Work, kind: str, environment: int, body: Any = None) -> None:
+    """Add work on an environment in ConfigDB to the outbox; it follows this transaction."""
+    work.connection.execute(
+        sa.insert(schema.OUTBOX).values(
+            kind=kind, environment=environment, body=json.dumps(body), noted=work.time, tries=0
+        )
+    )

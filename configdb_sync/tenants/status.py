@@ -1,4 +1,4 @@
-"""Status (S1-S3): what it can be, how that of a whole follows from its parts, how much may be said. Pure."""
+"""Status (S1-S3): its values, the status of a whole, and how long details may be. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CUT = " ... (cut)"
 
 
 class Status(Enum):
-    """How a resource does; values as they are stored (S5). None stands for a backend that doesn't say."""
+    """The status of a resource; values as they are stored (S5). None: the backend reports none."""
 
     ACTIVE = "active"
     BUILD = "build"
@@ -31,7 +31,7 @@ def read_status(text: str) -> Status:
 
 
 def cut(details: str | None) -> str | None:
-    """Return details of at most 4096 characters; what was longer says that it was cut (S3). NUL is shown as U+FFFD."""
+    """Return details of at most 4096 characters; a cut text ends with a note (S3). NUL becomes U+FFFD."""
     if not details:
         return None
     details = details.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
@@ -39,7 +39,7 @@ def cut(details: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Counts:
+class StatusCounts:
     """How many data sources there are, and how many of them have which status."""
 
     size: int = 0
@@ -58,25 +58,22 @@ class Counts:
 
     @property
     def details(self) -> str | None:
-        """How many of the parts give the whole its status."""
+        """How many of the parts have the status of the whole."""
         told = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
         status = self.status
         return None if status is None else f"{told[status]} of {self.size} data sources: {status.shown}"
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
+    def __add__(self, other: StatusCounts) -> StatusCounts:
+        return StatusCounts(
             self.size + other.size, self.active + other.active, self.build + other.build, self.error + other.error
         )
 
-    def __neg__(self) -> Counts:
-        return Counts(-self.size, -self.active, -self.build, -self.error)
+    def __neg__(self) -> StatusCounts:
+        return StatusCounts(-self.size, -self.active, -self.build, -self.error)
 
 
-def counted(status: Status | None) -> Counts:
+def counted(status: Status | None) -> StatusCounts:
     """Return the counts of one data source."""
-    return Counts(
-        1,
-        active=int(status is Status.ACTIVE),
-        build=int(status is Status.BUILD),
-        error=int(status is Status.ERROR),
+    return StatusCounts(
+        1, active=int(status is Status.ACTIVE), build=int(status is Status.BUILD), error=int(status is Status.ERROR)
     )

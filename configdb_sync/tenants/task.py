@@ -1,4 +1,4 @@
-"""The registry as a run uses it: its tenant is there, its data sources are registered, their status is told (S8)."""
+"""The registry as a run uses it: it creates the home tenant, registers data sources and reports their status (S8)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from configdb_sync.errors import ProductError
 from configdb_sync.store import schema
 from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.states import source_states
-from configdb_sync.tenants import names, owning
-from configdb_sync.tenants.following import change_now
+from configdb_sync.tenants import ownership, paths
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Work, find_tenant
+from configdb_sync.tenants.rows import Work, change_now, find_tenant
 from configdb_sync.tenants.status import Status
 from configdb_sync.web.refusals import RefusalError, shown
 
 log = logging.getLogger(__name__)
 
 _KEPT = 1.0
-"""Seconds for which a run believes what it read of owners: its many documents ask once."""
+"""Seconds for which a run uses the owners that it read: its many documents need one query."""
 
 
 @dataclass
 class TaskOwners:
-    """``Owners`` over the registry, for one run. ``author``: who runs it. Safe for several threads."""
+    """``Owners`` over the registry, for one run. ``author``: who runs it. Thread-safe."""
 
     registry: Registry
     clock: Clock
@@ -40,7 +39,7 @@ class TaskOwners:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def home(self, environment: int, recorded: str | None, setting: str) -> str:
-        """Return the registry's home; else the recorded one unless it was purged; else the setting."""
+        """Return the home in the registry; else the recorded one unless it was purged; else the setting."""
         found = self.registry.home(environment)
         if found is not None:
             return found.id
@@ -60,8 +59,8 @@ class TaskOwners:
         return self.registry.read(work)
 
     def check(self, environment: int, data_source: str, home: str) -> None:
-        """Raise ``ProductError`` if its tenant is marked for deletion, or its name can't be a tenant's."""
-        names.data_source(data_source)
+        """Raise ``ProductError`` if the owner is marked for deletion, or the name is impossible."""
+        paths.data_source(data_source)
         now = self.clock.monotonic()
         with self._lock:
             if self._kept is None or now - self._kept[0] > _KEPT:
@@ -91,40 +90,40 @@ class TaskOwners:
         )
 
     def made(self, environment: int, home: str, definitions: Mapping[str, int]) -> None:
-        """Make the home tenant if it isn't there, and register the data sources that nobody owns yet."""
+        """Create the home tenant if necessary, and register the data sources that nobody owns yet."""
         taken: dict[str, int | None] = {}
         for name, number in definitions.items():
             try:
-                taken[names.data_source(name)] = number
+                taken[paths.data_source(name)] = number
             except RefusalError:
                 continue
 
         def work(work: Work) -> None:
-            settled = owning.settle_home(work, environment, home)
+            settled = ownership.settle_home(work, environment, home)
             if settled.deleted is None:
-                new = owning.own(work, settled.id, environment, taken)
+                new = ownership.register(work, settled.id, environment, taken)
                 if self._run is not None:
-                    owning.tell(work, environment, self._build(new), self._run)
+                    ownership.set_status(work, environment, self._build(new), self._run)
 
         self.registry.write(change_now(self.clock, self.author, "run"), work)
 
     def begins(self, environment: int, run: str) -> None:
-        """Report BUILD for all that the environment has; what fails here doesn't stop the run."""
+        """Report BUILD for all data sources of the environment; a failure here doesn't stop the run."""
         self._run = run
         self._tell(environment, run)
 
     def ended(self, environment: int) -> None:
-        """Report ACTIVE or ERROR as the run recorded it; what no run has a record of stays without a word."""
+        """Report ACTIVE or ERROR as the run recorded it; a data source without a record has no status."""
         self._run = None
         self._tell(environment, None)
 
-    def _build(self, sources: Iterable[str]) -> dict[str, owning.Told]:
+    def _build(self, sources: Iterable[str]) -> dict[str, ownership.Report]:
         return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
 
     def _tell(self, environment: int, run: str | None) -> None:
         try:
-            listed = dict(self.registry.read(lambda connection: owning.owned(connection, environment)))
-            told: dict[str, owning.Told] = {}
+            listed = dict(self.registry.read(lambda connection: ownership.owned(connection, environment)))
+            told: dict[str, ownership.Report] = {}
             if run is not None:
                 told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
             else:

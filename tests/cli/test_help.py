@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from configdb_sync.cli.help import HelpfulCommand
 from configdb_sync.cli.main import COMMANDS, cli
 from configdb_sync.cli.options import SETTINGS
+from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.settings import READERS
 from configdb_sync.sync.run_options import Stage
-from configdb_sync.tenants.drivers import DEFAULT
+from configdb_sync.tenants.status_drivers import DEFAULT
 
 HEADINGS = ["What", "Options", "Run", "ConfigDB", "State and database", "Nailgun", "MCollective", "General", "Example"]
 LONGEST_SHORT_HELP = 60
@@ -98,6 +99,8 @@ def test_values_that_stand_in_the_help_are_the_real_ones() -> None:
     assert list(stage.type.choices) == [one.value for one in Stage]
     (drivers,) = [one for one in LEAVES["tenants", "serve"].params if one.name == "drivers"]
     assert drivers.default == ",".join(DEFAULT)
+    kinds = {one.flag_value for one in LEAVES["get",].params if isinstance(one, click.Option) and one.name == "kind"}
+    assert kinds == {OVERRIDES, VALUES}
 
 
 @pytest.mark.parametrize(

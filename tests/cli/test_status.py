@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.status_page import html, single_file
-from tests.status_page.filling import fill
+from tests.status_page.filled_environment import fill
 from tests.support.product import Product, make_product
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.configdb import paths
+from configdb_sync.configdb import api_paths
 from configdb_sync.configdb.connect import CONFIGDB
 from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import SettingsError
@@ -79,7 +79,7 @@ def test_loopback() -> None:
 @given(st.text(max_size=130))
 def test_a_segment_is_read_back_or_refused(text: str) -> None:
     try:
-        found = paths.segment(text, "x")
+        found = api_paths.segment(text, "x")
     except SettingsError:
         return
     assert unquote(found, errors="strict") == text
@@ -89,13 +89,13 @@ def test_a_segment_is_read_back_or_refused(text: str) -> None:
 
 
 def test_paths() -> None:
-    assert paths.document_path(5, (), 3, "values") == "/environments/5/resources/3/values"
+    assert api_paths.document_path(5, (), 3, "values") == "/environments/5/resources/3/values"
     levels = (("cluster", "c 1"), ("nodes", "n/1".replace("/", "-")))
-    assert paths.document_path(5, levels, 3, "overrides") == (
+    assert api_paths.document_path(5, levels, 3, "overrides") == (
         "/environments/5/cluster/c%201/nodes/n-1/resources/3/overrides"
     )
     with pytest.raises(SettingsError):
-        paths.environment_path(-1)
+        api_paths.environment_path(-1)
 
 
 HERE = "/environments/5/nodes/a%20b/resources/astute/values?effective"
@@ -110,7 +110,7 @@ HERE = "/environments/5/nodes/a%20b/resources/astute/values?effective"
     ],
 )
 def test_the_redirect_of_a_name_to_its_id(location: str) -> None:
-    found = paths.redirected(HERE, location)
+    found = api_paths.redirected(HERE, location)
     assert found is not None
     assert found.endswith("/resources/30/values?effective")
     assert found.startswith("/environments/5/nodes/a")
@@ -131,12 +131,12 @@ def test_the_redirect_of_a_name_to_its_id(location: str) -> None:
     ],
 )
 def test_other_redirects_lead_nowhere(location: str) -> None:
-    assert paths.redirected(HERE, location) is None
+    assert api_paths.redirected(HERE, location) is None
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_who_writes_stands_in_headers_that_carry_anything(author: str, comment: str) -> None:
-    for name, value in paths.author_headers(ChangeAuthor("req-1", author, comment)).items():
+    for name, value in api_paths.author_headers(ChangeAuthor("req-1", author, comment)).items():
         assert value.isascii()
         assert value.isprintable()
         if name == "X-Configdb-Comment":

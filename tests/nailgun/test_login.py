@@ -15,7 +15,7 @@ from configdb_sync.http.session import RetryPolicy
 from configdb_sync.http.tokens import FixedToken
 from configdb_sync.nailgun.connect import connect
 from tests.configdb.support import timing
-from tests.configdb.test_catalog import ENVIRON, KEYSTONE, Keystone
+from tests.keystone.test_catalog import ENVIRON, KEYSTONE, Keystone
 from tests.nailgun.conftest import make_small
 from tests.peers import keystone as peer_keystone
 from tests.support.nailgun import Nailgun

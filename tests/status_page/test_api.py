@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
 from tests.status_page.conftest import HOSTILE, SOURCE, TENANT, Shown
 from tests.tenants.support import Api
 
@@ -37,7 +37,7 @@ def test_nodes_by_data_sources(shown: Shown) -> None:
     assert (first["astute"], first[SOURCE], first["override/node"]) == ("ACTIVE", "ACTIVE", None)
     assert found["nodes"][1]["level"] == {"nodes": "2"}
     owner = next(source for source in found["data_sources"] if source["name"] == SOURCE)
-    assert (owner["tenant"], owner["links"]["self"]) == (TENANT, Place(TENANT, 1, SOURCE).url)
+    assert (owner["tenant"], owner["links"]["self"]) == (TENANT, ResourcePath(TENANT, 1, SOURCE).url)
 
 
 def test_nodes_are_chosen_and_paged(shown: Shown) -> None:
@@ -153,7 +153,7 @@ def test_etags_as_everywhere(shown: Shown, target: str) -> None:
         ("/v1.0/admin/environments/1/resources/globals?level=n%2F=1", 400),
         ("/v1.0/admin/environments/1/resources/globals?show=layers&level=zone=1", 404),
         ("/v1.0/admin/environments/1/resources/never?show=layers&level=", 404),
-        (f"{Place('admin', 1, SOURCE).url}?show=layers&level=", 301),
+        (f"{ResourcePath('admin', 1, SOURCE).url}?show=layers&level=", 301),
     ],
 )
 def test_what_cant_be_asked(shown: Shown, target: str, status: int) -> None:
@@ -164,7 +164,7 @@ def test_what_cant_be_asked(shown: Shown, target: str, status: int) -> None:
 
 
 def test_a_tenant_is_told_of_its_own_alone(shown: Shown) -> None:
-    user, base = of_tenant(shown, TENANT), Place(TENANT, 1).url
+    user, base = of_tenant(shown, TENANT), ResourcePath(TENANT, 1).url
     found = user.get(f"{base}/matrix").json
     assert [source["name"] for source in found["data_sources"]] == [SOURCE]
     assert [(node["node"], node["statuses"]) for node in found["nodes"]] == [("1", ["ACTIVE"])]
@@ -174,9 +174,9 @@ def test_a_tenant_is_told_of_its_own_alone(shown: Shown) -> None:
     assert run["done"][0] == {"node": "1", "outcome": "done"}
     assert "trouble" not in run
     assert [(one["nodes"], one["nodes_failed"], one["outcome"]) for one in (*runs, run)] == [(1, 0, "OK")] * 3
-    last = [found["last_run"], user.get(f"{Place(TENANT).url}/environments/1/matrix").json["last_run"]]
+    last = [found["last_run"], user.get(f"{ResourcePath(TENANT).url}/environments/1/matrix").json["last_run"]]
     assert [one["nodes"] for one in last] == [1, 1]
-    own = user.get(f"{Place(TENANT, 1, SOURCE).url}?level=nodes=1&show=layers").json
+    own = user.get(f"{ResourcePath(TENANT, 1, SOURCE).url}?level=nodes=1&show=layers").json
     assert [leaf["key"] for leaf in own["leaves"]] == [["a"]]
     assert "admin" not in json.dumps([found, runs, run, own])
 

@@ -17,7 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.peers import browser
 from tests.status_page.conftest import Shown
-from tests.status_page.filling import fill
+from tests.status_page.filled_environment import fill
 
 GLOBALS = "/status/tenants/admin/environments/1/resources/globals?level=nodes=2"
 PAGES = [

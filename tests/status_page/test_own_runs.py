@@ -13,10 +13,9 @@ import sqlalchemy as sa
 from configdb_sync.state import StateFolder
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from tests.status_page.filling import fill
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
+from tests.status_page.filled_environment import fill
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving
 
@@ -31,7 +30,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     fill(state, 1, 5, runs=4)
     url = StateFolder(state).database_url
     with closing(Registry(open_registry(url))) as registry:
-        change = Change("test", "here", "req-test", 1)
+        change = ChangeInfo("test", "here", "req-test", 1)
         registry.put(change, "b", None)
         registry.own(change, "b", 1, {"theirs": None})
 

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from configdb_sync.state import StateFolder
 from configdb_sync.status_page.html import policy
 from configdb_sync.store.schema import ENDED_SESSIONS
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import open_registry
 from configdb_sync.web.requests import encoded
 from tests.status_page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api, Reply, public_port, serving
@@ -266,7 +266,9 @@ def test_what_isnt_there_is_a_page_too(shown: Shown, target: str, status: int) -
 def test_a_data_source_that_was_moved_is_found_where_it_is(shown: Shown) -> None:
     reply = shown.admin.get("/status/tenants/admin/environments/1/resources/plugins/%3Ci%3Ex%26y?level=nodes=1")
     assert reply.status == 301
-    there = f"/status{Place(TENANT, 1, SOURCE).url.removeprefix('/v1.0').replace('/', '/tenants/', 1)}?level=nodes=1"
+    there = (
+        f"/status{ResourcePath(TENANT, 1, SOURCE).url.removeprefix('/v1.0').replace('/', '/tenants/', 1)}?level=nodes=1"
+    )
     assert reply.headers["location"] == there
     assert shown.admin.get(there).status == 200
 

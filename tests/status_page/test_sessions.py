@@ -12,8 +12,9 @@ from configdb_sync.errors import AccessError, UnavailableError
 from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.status_page.sign_in import SignInFailures
-from configdb_sync.tenants.access import OpenAccess, TenantTokenAccess, TokenAccess
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.access import TenantTokenAccess
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.web.access import OpenAccess, TokenAccess
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.test_targets import GOOD
 
@@ -76,10 +77,10 @@ def test_a_tenant_sees_itself_alone(tenant: str) -> None:
     form = {"tenant": tenant, "token": KEYS.token(tenant)}
     cookie = TENANTS.begin(form, NOW)
     assert cookie.isascii()
-    assert TENANTS.home(form) == Place(tenant)
-    caller = TENANTS.caller(cookie, Place(tenant, 1), NOW, "")
+    assert TENANTS.home(form) == ResourcePath(tenant)
+    caller = TENANTS.caller(cookie, ResourcePath(tenant, 1), NOW, "")
     assert (caller.admin, caller.tenant) == (False, tenant)
-    for place in (None, Place(tenant + "x")):
+    for place in (None, ResourcePath(tenant + "x")):
         with pytest.raises(RefusalError) as refused:
             TENANTS.caller(cookie, place, NOW, "")
         assert status(refused) == 401
@@ -98,7 +99,7 @@ def test_what_can_be_no_tenant(tenant: str) -> None:
 def test_any_other_cookie_is_nobodys(cookie: str) -> None:
     for sessions in (ADMIN, TENANTS):
         with pytest.raises(RefusalError) as refused:
-            sessions.caller(cookie, Place("a"), NOW, "")
+            sessions.caller(cookie, ResourcePath("a"), NOW, "")
         assert status(refused) == 401
 
 

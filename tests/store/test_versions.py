@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.configdb.model import OVERRIDES, VALUES, ChangeAuthor, DocumentAddress, DocumentChange
+from configdb_sync.configdb.model import OVERRIDES, VALUES, ChangeAuthor, DocumentAddress, DocumentEdit
 from configdb_sync.errors import StateError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS
@@ -43,7 +43,7 @@ def note(
     kind: str = OVERRIDES,
     server: str = HERE,
 ) -> None:
-    recorder(store, server, writer)(DocumentChange(place, kind, before, after))
+    recorder(store, server, writer)(DocumentEdit(place, kind, before, after))
 
 
 def shown(store: VersionStore, key: DocumentKey = KEY) -> list[tuple[int, str | None, object]]:

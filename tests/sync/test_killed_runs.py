@@ -172,7 +172,7 @@ def test_a_run_that_hangs_ends_in_time_with_its_report(tmp_path: Path, stage: tu
     assert "Traceback" not in done.stderr
     assert '"kind": "OutOfTime"' in report.read_text()
     if stage:
-        assert done.stdout.splitlines()[-1].startswith("failed: the time was up")
+        assert done.stdout.splitlines()[-1].startswith("failed: the time limit was reached")
     listed = processes.run(tmp_path / "state", "runs")
     assert "OUT_OF_TIME" in listed.stdout
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from configdb_sync.tenants import documents
+from configdb_sync.tenants import openapi
 
 BY_SERVER = frozenset({405, 411, 414, 417, 431})
 """What the server answers by itself, or to a method that isn't there."""
@@ -19,7 +19,7 @@ _TYPES = {"environment": "[0-9]+", "dataSource": ".+", "run": "[^/]+", "tenantId
 @cache
 def _templates() -> list[tuple[re.Pattern[str], str]]:
     # Those with most words of their own first: a data source's name may hold anything.
-    paths = sorted(documents.CALLS, key=lambda path: -len(path))
+    paths = sorted(openapi.CALLS, key=lambda path: -len(path))
     made = [(re.sub(r"\\\{(\w+)\\\}", lambda found: _TYPES[found[1]], re.escape(path)), path) for path in paths]
     return [(re.compile(pattern), path) for pattern, path in made]
 
@@ -32,7 +32,7 @@ def path_of(target: str) -> str | None:
 
 @cache
 def _validator(schema: str) -> Draft202012Validator:
-    components = {"components": documents.openapi()["components"]}
+    components = {"components": openapi.openapi()["components"]}
     return Draft202012Validator({**json.loads(schema), **components})
 
 
@@ -44,8 +44,8 @@ def faults(schema: dict[str, Any], value: object) -> list[str]:
 def check(method: str, target: str, status: int, kind: str, body: bytes) -> None:
     """Raise ``AssertionError`` for an answer that isn't as OpenAPI describes it."""
     path = path_of(target)
-    operation = documents.openapi()["paths"].get(path, {}).get(method.lower())
-    elsewhere = status == 404 and path not in documents.calls(public=True)
+    operation = openapi.openapi()["paths"].get(path, {}).get(method.lower())
+    elsewhere = status == 404 and path not in openapi.calls(public=True)
     if operation is None or status in BY_SERVER or elsewhere:
         if status >= 400 and kind == "application/json" and method != "HEAD":
             told = faults({"$ref": "#/components/schemas/Error"}, json.loads(body))

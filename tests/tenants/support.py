@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from configdb_sync.cli.main import main
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.rows import ChangeInfo
 from tests.support.processes import command, environ
 from tests.support.product import Result
 from tests.tenants import described
 
 LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
-ME = Change("test", "here", "req-test", 1)
+ME = ChangeInfo("test", "here", "req-test", 1)
 
 
 @dataclass(frozen=True)

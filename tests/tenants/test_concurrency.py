@@ -10,22 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from configdb_sync.tenants.lifecycle import Conditions
-from configdb_sync.tenants.locating import Live
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.paths import Place
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
-from configdb_sync.tenants.status import Counts, Status
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import RefusalError
-from configdb_sync.web.requests import Tags
+from configdb_sync.web.requests import EntityTags, Preconditions
 
 TIMES = itertools.count(1)
 NAMES = [f"s{number}" for number in range(10)]
 
 
-def change(time: int | None = None) -> Change:
-    return Change("me", "here", "req", next(TIMES) if time is None else time)
+def change(time: int | None = None) -> ChangeInfo:
+    return ChangeInfo("me", "here", "req", next(TIMES) if time is None else time)
 
 
 def at_once(*calls: Callable[[], object]) -> list[int]:
@@ -55,10 +54,10 @@ def whole(registry: Registry, *tenants: str) -> None:
         mine = 0
         for name in NAMES:
             try:
-                _, there = registry.locate(Place(tenant, 1, name))
+                _, there = registry.locate(ResourcePath(tenant, 1, name))
             except RefusalError:
                 continue
-            if isinstance(there, Live):
+            if isinstance(there, Located):
                 mine += 1
                 found[name] += 1
         assert shown.counts.size == mine
@@ -88,25 +87,27 @@ def test_one_of_twenty_makes_it(registry: Registry, different: bool) -> None:
 def test_two_ways_at_once(filled: Registry) -> None:
     """Moves of one, of the environment and of all, to and fro."""
     calls = [
-        lambda: filled.move(change(), Place("a", 1, "s1"), "b"),
-        lambda: filled.move(change(), Place("a", 1), "b"),
-        lambda: filled.move(change(), Place("a"), "c"),
-        lambda: filled.move(change(), Place("b"), "a"),
-        lambda: filled.move(change(), Place("c"), "b"),
+        lambda: filled.move(change(), ResourcePath("a", 1, "s1"), "b"),
+        lambda: filled.move(change(), ResourcePath("a", 1), "b"),
+        lambda: filled.move(change(), ResourcePath("a"), "c"),
+        lambda: filled.move(change(), ResourcePath("b"), "a"),
+        lambda: filled.move(change(), ResourcePath("c"), "b"),
         lambda: filled.tell(change(), 1, {"s2": (Status.ERROR, "x")}),
     ]
     for _ in range(5):
         assert set(at_once(*calls)) <= {200, 301, 404}
         whole(filled, "a", "b", "c")
         sizes = [filled.tenant(tenant).counts for tenant in ("a", "b", "c")]
-        assert sum(sizes, Counts()).size == len(NAMES)
-        assert sum(sizes, Counts()).error == 1
+        assert sum(sizes, StatusCounts()).size == len(NAMES)
+        assert sum(sizes, StatusCounts()).error == 1
 
 
 def test_of_conditional_moves_one_wins(filled: Registry) -> None:
-    tags = {to: filled.move_action(Place("a"), to).etags[0] for to in ("b", "c")}
+    tags = {to: filled.move_action(ResourcePath("a"), to).etags[0] for to in ("b", "c")}
     calls = [
-        lambda to=to, tag=tag: filled.move(change(), Place("a"), to, Conditions(Tags(strong=frozenset({tag}))))
+        lambda to=to, tag=tag: filled.move(
+            change(), ResourcePath("a"), to, Preconditions(EntityTags(strong=frozenset({tag})))
+        )
         for to, tag in tags.items()
     ]
     assert sorted(at_once(*calls)) == [200, 412]
@@ -115,7 +116,7 @@ def test_of_conditional_moves_one_wins(filled: Registry) -> None:
 
 @pytest.mark.parametrize("victim", ["a", "b"])
 def test_a_move_against_a_delete(filled: Registry, victim: str) -> None:
-    found = at_once(lambda: filled.move(change(), Place("a"), "b"), lambda: filled.mark(change(), victim, 10**6))
+    found = at_once(lambda: filled.move(change(), ResourcePath("a"), "b"), lambda: filled.mark(change(), victim, 10**6))
     assert found[1] == 200
     assert found[0] in (200, 410)
     filled.recover(change(), victim)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
 from tests.peers import proxies
@@ -106,16 +105,16 @@ def b(api: Api) -> str:
 
 
 def made(api: Api, tenant: str) -> str:
-    assert api.put(Place(tenant).url).status == 201
+    assert api.put(ResourcePath(tenant).url).status == 201
     return tenant
 
 
-def later() -> Change:
-    return Change("test", "here", "req-test", 10**15 + next(NUMBERS))
+def later() -> ChangeInfo:
+    return ChangeInfo("test", "here", "req-test", 10**15 + next(NUMBERS))
 
 
 def entries(api: Api, tenant: str) -> list[str]:
-    return [entry["action"] for entry in api.get(f"{Place(tenant).url}/audit").json["entries"]]
+    return [entry["action"] for entry in api.get(f"{ResourcePath(tenant).url}/audit").json["entries"]]
 
 
 class TestIds:
@@ -123,7 +122,7 @@ class TestIds:
 
     @pytest.mark.parametrize("tenant", GOOD, ids=lambda tenant: ascii(tenant)[:20])
     def test_each_works_from_end_to_end(self, api: Api, registry: Registry, tenant: str) -> None:
-        url = Place(tenant).url
+        url = ResourcePath(tenant).url
         first = api.put(url)
         assert first.status in (201, 409)
         assert api.get(url).json["id"] == tenant
@@ -163,14 +162,14 @@ class TestIds:
     def test_two_long_ids_fit_in_one_request(self, api: Api, registry: Registry, env: int) -> None:
         one, two = "\U0001f600" * 255, "\U0001f601" * 255
         for tenant in (one, two):
-            assert api.put(Place(tenant).url).status in (201, 409)
+            assert api.put(ResourcePath(tenant).url).status in (201, 409)
         registry.own(later(), one, env, {"astute": None})
-        place = Place(one, env, "astute")
+        place = ResourcePath(one, env, "astute")
         assert api.post(place.move_url(two)).status == 303
         assert api.get(place.url).headers["location"] == place.under(two).url
 
     def test_a_source_that_would_be_a_move_is_refused(self, api: Api, a: str) -> None:
-        url = f"{Place(a).url}/environments/1/resources"
+        url = f"{ResourcePath(a).url}/environments/1/resources"
         assert api.get(f"{url}/action/move").status == 400
         assert api.get(f"{url}/x/action/move/action/move?dest=b").status == 400
 
@@ -180,7 +179,7 @@ class TestShow:
 
     def test_get_and_head_have_the_same_metadata(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"astute": None, "plugins/x": None})
-        for place in (Place(a), Place(a, env), Place(a, env, "plugins/x")):
+        for place in (ResourcePath(a), ResourcePath(a, env), ResourcePath(a, env, "plugins/x")):
             shown, head = api.get(place.url), api("HEAD", place.url)
             assert (shown.status, head.status, head.body) == (200, 204, b"")
             own = {"date", "connection", "server", "x-openstack-request-id", "content-length", "content-type"}
@@ -194,7 +193,7 @@ class TestShow:
     def test_the_representation(self, api: Api, registry: Registry, a: str, env: int) -> None:
         for number in (env * 1000 + 1, env * 1000 + 2, env * 1000 + 3):
             registry.own(later(), a, number, {"astute": None})
-        first = api.get(f"{Place(a).url}?limit=2").json
+        first = api.get(f"{ResourcePath(a).url}?limit=2").json
         assert {"id", "metadata", "status", "status_details", "created_at", "updated_at"} <= set(first)
         assert [one["environment"] for one in first["resources"]] == [env * 1000 + 1, env * 1000 + 2]
         rest = api.get(first["resources_next"]).json
@@ -202,27 +201,27 @@ class TestShow:
         assert rest["resources_next"] is None
 
     def test_the_etag_follows_what_is_shown(self, api: Api, registry: Registry, a: str, env: int) -> None:
-        seen = [api.get(Place(a).url).etag]
+        seen = [api.get(ResourcePath(a).url).etag]
         registry.own(later(), a, env, {"astute": None})
-        seen.append(api.get(Place(a).url).etag)
+        seen.append(api.get(ResourcePath(a).url).etag)
         registry.tell(later(), env, {"astute": (Status.BUILD, None)})
-        seen.append(api.get(Place(a).url).etag)
-        api.put(Place(a).url, json={"metadata": {"tier": "1"}})
-        seen.append(api.get(Place(a).url).etag)
+        seen.append(api.get(ResourcePath(a).url).etag)
+        api.put(ResourcePath(a).url, json={"metadata": {"tier": "1"}})
+        seen.append(api.get(ResourcePath(a).url).etag)
         assert len(set(seen)) == 4
-        assert api.get(f"{Place(a).url}?fields=id,status").json == {"id": a, "status": "BUILD"}
+        assert api.get(f"{ResourcePath(a).url}?fields=id,status").json == {"id": a, "status": "BUILD"}
 
     def test_unknown_and_marked(self, api: Api, a: str) -> None:
         assert [api(method, "/v1.0/nobody").status for method in ("GET", "HEAD", "DELETE")] == [404] * 3
-        api.delete(Place(a).url)
-        assert [api(method, Place(a).url).status for method in ("GET", "HEAD", "DELETE")] == [410] * 3
+        api.delete(ResourcePath(a).url)
+        assert [api(method, ResourcePath(a).url).status for method in ("GET", "HEAD", "DELETE")] == [410] * 3
 
 
 class TestPut:
     """T4, T5, S4."""
 
     def test_made_then_modified_then_the_same(self, api: Api) -> None:
-        url, body = Place(f"put {next(NUMBERS)}").url, {"metadata": {"tier": "gold"}}
+        url, body = ResourcePath(f"put {next(NUMBERS)}").url, {"metadata": {"tier": "gold"}}
         assert [api.put(url, json=body).status for _ in range(3)] == [201, 202, 202]
         tag = api.get(url).etag
         assert api.put(url, json=body).etag == tag
@@ -234,19 +233,19 @@ class TestPut:
     def test_the_representation_goes_back_as_it_came(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"astute": None})
         registry.tell(later(), env, {"astute": (Status.ERROR, "broken")})
-        shown = api.get(Place(a).url)
-        assert api.put(Place(a).url, json=shown.json).status == 202
-        assert api.get(Place(a).url).body == shown.body
+        shown = api.get(ResourcePath(a).url)
+        assert api.put(ResourcePath(a).url, json=shown.json).status == 202
+        assert api.get(ResourcePath(a).url).body == shown.body
         changed = {**shown.json, "metadata": {"x": "y"}}
-        assert api.put(Place(a).url, f"If-Match: {shown.etag}", json=changed).status == 202
-        assert api.put(Place(a).url, f"If-Match: {shown.etag}", json=changed).status == 412
+        assert api.put(ResourcePath(a).url, f"If-Match: {shown.etag}", json=changed).status == 202
+        assert api.put(ResourcePath(a).url, f"If-Match: {shown.etag}", json=changed).status == 412
 
     @pytest.mark.parametrize("field", [{"status": "ACTIVE"}, {"status_details": "fine"}])
     def test_status_is_read_only(self, api: Api, a: str, field: dict[str, str]) -> None:
-        assert api.put(Place(a).url, json=field).status == 400
+        assert api.put(ResourcePath(a).url, json=field).status == 400
         assert api.put("/v1.0/never", json=field).status == 400
         assert api.get("/v1.0/never").status == 404
-        assert api.put(Place(a).url, json={"status": None, "status_details": None}).status == 202
+        assert api.put(ResourcePath(a).url, json={"status": None, "status_details": None}).status == 202
 
     @pytest.mark.parametrize(
         "body",
@@ -264,15 +263,15 @@ class TestPut:
         ids=repr,
     )
     def test_bodies_that_are_no_representation(self, api: Api, a: str, body: object) -> None:
-        assert api.put(Place(a).url, json=body).status == 400
-        assert api.get(Place(a).url).json["metadata"] == {}
+        assert api.put(ResourcePath(a).url, json=body).status == 400
+        assert api.get(ResourcePath(a).url).json["metadata"] == {}
 
     def test_bodies_that_are_cut_or_strange(self, api: Api, a: str) -> None:
-        url, token = Place(a).url, f"X-Auth-Token: {api.token}"
+        url, token = ResourcePath(a).url, f"X-Auth-Token: {api.token}"
         kind = "Content-Type: application/json"
         assert api.put(url, "Content-Type: text/plain", body=b"{}").status == 415
         assert api.put(url, kind, "Content-Encoding: gzip", body=b"{}").status == 415
-        for body in (b"{", b"\xff", b'{"a":NaN}', b'{"metadata":{},"metadata":{}}', b"[" * 100_000):
+        for body in (b"{", b"\xff", b'{"a":NaN}', b'{"a":1e999}', b'{"metadata":{},"metadata":{}}', b"[" * 100_000):
             assert api.put(url, kind, body=body).status == 400
         assert api.put(url, kind, body=b" " * (1024 * 1024 + 1)).status == 413
         lines = [f"PUT {url} HTTP/1.1", "Host: x", "Connection: close", token, kind, "Content-Length: 50", "", "{}"]
@@ -281,7 +280,7 @@ class TestPut:
         assert api.get(url).json["metadata"] == {}
 
     def test_conditions(self, api: Api) -> None:
-        url = Place(f"condition {next(NUMBERS)}").url
+        url = ResourcePath(f"condition {next(NUMBERS)}").url
         assert api.put(url, "If-Match: *").status == 412
         assert api.put(url, 'If-Match: "x"').status == 412
         assert api.put(url, "If-None-Match: *", json={}).status == 201
@@ -294,12 +293,12 @@ class TestPut:
         assert api.get(url).json["metadata"] == {"a": "b"}
 
     def test_marked_and_not_updatable(self, api: Api, registry: Registry, a: str) -> None:
-        api.delete(Place(a).url)
-        assert api.put(Place(a).url, json={}).status == 409
+        api.delete(ResourcePath(a).url)
+        assert api.put(ResourcePath(a).url, json={}).status == 409
         fixed = f"fixed {next(NUMBERS)}"
         registry.put(later(), fixed, None, updatable=False)
-        assert api.get(Place(fixed).url).json["updatable"] is False
-        assert api.put(Place(fixed).url, json={"metadata": {"a": "b"}}).status == 409
+        assert api.get(ResourcePath(fixed).url).json["updatable"] is False
+        assert api.put(ResourcePath(fixed).url, json={"metadata": {"a": "b"}}).status == 409
 
     @pytest.mark.parametrize("different", [False, True])
     def test_twenty_at_once_give_one_201(self, api: Api, different: bool) -> None:
@@ -307,12 +306,12 @@ class TestPut:
 
         def put(number: int) -> int:
             body = {"metadata": {"who": str(number if different else 0)}}
-            return api.put(Place(tenant).url, json=body).status
+            return api.put(ResourcePath(tenant).url, json=body).status
 
         with ThreadPoolExecutor(20) as pool:
             found = sorted(pool.map(put, range(20)))
         assert found == [201] + [202] * 19
-        assert int(api.get(Place(tenant).url).json["metadata"]["who"]) in range(20)
+        assert int(api.get(ResourcePath(tenant).url).json["metadata"]["who"]) in range(20)
         assert entries(api, tenant).count("create") == 1
 
 
@@ -323,14 +322,19 @@ class TestDeleteAndRecover:
         registry.settle_home(later(), env, a)
         registry.own(later(), a, env, {"astute": None, "globals": None})
         registry.tell(later(), env, {"astute": (Status.ERROR, "no")})
-        assert api.post(Place(a, env, "globals").move_url(b)).status == 303
-        places = [Place(a), Place(a, env), Place(a, env, "astute"), Place(a, env, "globals")]
+        assert api.post(ResourcePath(a, env, "globals").move_url(b)).status == 303
+        places = [
+            ResourcePath(a),
+            ResourcePath(a, env),
+            ResourcePath(a, env, "astute"),
+            ResourcePath(a, env, "globals"),
+        ]
         before = [(one.status, one.headers.get("etag"), one.body) for one in map(api.get, (p.url for p in places))]
-        assert api.post(f"{Place(a).url}/action/recover").status == 409
-        assert api.delete(Place(a).url).status == 204
+        assert api.post(f"{ResourcePath(a).url}/action/recover").status == 409
+        assert api.delete(ResourcePath(a).url).status == 204
         assert [api.get(place.url).status for place in places] == [410] * 4
-        assert api.post(Place(b, env, "globals").move_url(a)).status == 410
-        assert api.post(f"{Place(a).url}/action/recover").status == 204
+        assert api.post(ResourcePath(b, env, "globals").move_url(a)).status == 410
+        assert api.post(f"{ResourcePath(a).url}/action/recover").status == 204
         after = [(one.status, one.headers.get("etag"), one.body) for one in map(api.get, (p.url for p in places))]
         for old, new in zip(before[:3], after[:3], strict=True):
             assert old == new
@@ -339,21 +343,21 @@ class TestDeleteAndRecover:
 
     def test_purged(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"astute": 5})
-        api.delete(Place(a).url)
+        api.delete(ResourcePath(a).url)
         listed = api.get("/v1.0?recoverable=true&limit=1000").json["tenants"]
         assert [one["id"] for one in listed if one["id"] == a] == [a]
         assert all(one["recoverable_until"] for one in listed)
-        assert registry.purge(Change("test", "here", "req", 10**17), a)
-        assert api.get(Place(a).url).status == 404
-        assert api.post(f"{Place(a).url}/action/recover").status == 404
+        assert registry.purge(ChangeInfo("test", "here", "req", 10**17), a)
+        assert api.get(ResourcePath(a).url).status == 404
+        assert api.post(f"{ResourcePath(a).url}/action/recover").status == 404
         assert entries(api, a)[0] == "purge"
-        again = api.put(Place(a).url)
+        again = api.put(ResourcePath(a).url)
         assert (again.status, again.json["resources"]) == (201, [])
 
     def test_conditions(self, api: Api, a: str) -> None:
-        assert api.delete(Place(a).url, 'If-Match: "x"').status == 412
-        assert api.delete(Place(a).url, "If-Match: x").status == 400
-        assert api.delete(Place(a).url, f"If-Match: {api.get(Place(a).url).etag}").status == 204
+        assert api.delete(ResourcePath(a).url, 'If-Match: "x"').status == 412
+        assert api.delete(ResourcePath(a).url, "If-Match: x").status == 400
+        assert api.delete(ResourcePath(a).url, f"If-Match: {api.get(ResourcePath(a).url).etag}").status == 204
 
 
 class TestMove:
@@ -361,7 +365,7 @@ class TestMove:
 
     def test_one_there_and_back(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"plugins/x": None, "q": None})
-        here, there = Place(a, env, "plugins/x"), Place(b, env, "plugins/x")
+        here, there = ResourcePath(a, env, "plugins/x"), ResourcePath(b, env, "plugins/x")
         moved = api.post(here.move_url(b), "Content-Type: application/xml")
         assert (moved.status, moved.headers["location"]) == (303, there.url)
         again = api.post(here.move_url(b))
@@ -376,36 +380,36 @@ class TestMove:
     def test_an_environment_and_all(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.settle_home(later(), env, a)
         registry.own(later(), a, env, {"q": None, "r": None})
-        place = Place(a, env)
+        place = ResourcePath(a, env)
         moved = api.post(place.move_url(b))
         assert (moved.status, moved.headers["location"]) == (303, place.under(b).url)
         assert api.get(place.url).headers["location"] == place.under(b).url
         home = registry.home(env)
         assert home is not None
         assert home.id == b
-        back = api.post(Place(b).move_url(a))
-        assert (back.status, back.headers["location"]) == (303, Place(a).url)
-        assert api.get(Place(b).url).json["resources"] == []
-        assert [one["environment"] for one in api.get(Place(a).url).json["resources"]] == [env]
+        back = api.post(ResourcePath(b).move_url(a))
+        assert (back.status, back.headers["location"]) == (303, ResourcePath(a).url)
+        assert api.get(ResourcePath(b).url).json["resources"] == []
+        assert [one["environment"] for one in api.get(ResourcePath(a).url).json["resources"]] == [env]
 
     def test_build_keeps_all_where_it_is(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"q": None, "r": None})
         registry.tell(later(), env, {"q": (Status.BUILD, None)})
-        for place, status in ((Place(a), 409), (Place(a, env), 409), (Place(a, env, "q"), 409)):
+        for place, status in ((ResourcePath(a), 409), (ResourcePath(a, env), 409), (ResourcePath(a, env, "q"), 409)):
             assert api.post(place.move_url(b)).status == status
-        assert api.get(Place(a).url).json["resource_count"] == 2
-        assert api.post(Place(a, env, "r").move_url(b)).status == 303
+        assert api.get(ResourcePath(a).url).json["resource_count"] == 2
+        assert api.post(ResourcePath(a, env, "r").move_url(b)).status == 303
 
     def test_404_and_410(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"q": None})
-        assert api.post(Place("nobody").move_url(b)).status == 404
-        assert api.post(Place(a, env, "none").move_url(b)).status == 404
-        assert api.post(Place(a, env + 10**6).move_url(b)).status == 404
-        assert api.post(Place(a, env, "q").move_url("nobody")).status == 404
-        api.delete(Place(b).url)
+        assert api.post(ResourcePath("nobody").move_url(b)).status == 404
+        assert api.post(ResourcePath(a, env, "none").move_url(b)).status == 404
+        assert api.post(ResourcePath(a, env + 10**6).move_url(b)).status == 404
+        assert api.post(ResourcePath(a, env, "q").move_url("nobody")).status == 404
+        api.delete(ResourcePath(b).url)
         for method in ("GET", "POST"):
-            assert api(method, Place(a, env, "q").move_url(b)).status == 410
-            assert api(method, Place(b).move_url(a)).status == 410
+            assert api(method, ResourcePath(a, env, "q").move_url(b)).status == 410
+            assert api(method, ResourcePath(b).move_url(a)).status == 410
 
     @pytest.mark.parametrize(
         "query",
@@ -413,15 +417,15 @@ class TestMove:
     )
     @pytest.mark.parametrize("method", ["GET", "POST"])
     def test_dest_must_be_one_other_tenant(self, api: Api, method: str, query: str, a: str) -> None:
-        assert api(method, f"{Place(a).url}/action/move{query}").status == 400
-        assert api(method, Place(a).move_url(a)).status == 400
-        assert api(method, f"{Place(a).url}/action/move?dest={'x' * 256}").status == 400
+        assert api(method, f"{ResourcePath(a).url}/action/move{query}").status == 400
+        assert api(method, ResourcePath(a).move_url(a)).status == 400
+        assert api(method, f"{ResourcePath(a).url}/action/move?dest={'x' * 256}").status == 400
 
     def test_a_malformed_condition_is_told_even_where_there_is_a_redirect(
         self, api: Api, registry: Registry, a: str, b: str, env: int
     ) -> None:
         registry.own(later(), a, env, {"q": None})
-        place = Place(a, env, "q")
+        place = ResourcePath(a, env, "q")
         assert api.post(place.move_url(b)).status == 303
         for method, url in (("GET", place.url), ("HEAD", place.url), ("GET", place.move_url(b))):
             assert api(method, url).status == 301
@@ -431,14 +435,14 @@ class TestMove:
         registry.own(later(), a, env, {"q": None})
         for method in ("GET", "HEAD", "PUT"):
             body = b"{}" if method == "PUT" else None
-            assert api(method, f"{Place(a, env, 'q').url}?level=nodes=1", body=body).status == 404
+            assert api(method, f"{ResourcePath(a, env, 'q').url}?level=nodes=1", body=body).status == 404
 
     def test_a_plus_is_a_plus(self, api: Api, a: str) -> None:
         made(api, "p+q")
-        assert api.post(f"{Place(a).url}/action/move?dest=p+q").headers["location"] == "/v1.0/p%2Bq"
+        assert api.post(f"{ResourcePath(a).url}/action/move?dest=p+q").headers["location"] == "/v1.0/p%2Bq"
 
     def test_a_move_has_no_body(self, api: Api, a: str, b: str) -> None:
-        assert api.post(Place(a).move_url(b), body=b"x").status == 400
+        assert api.post(ResourcePath(a).move_url(b), body=b"x").status == 400
 
 
 class TestAtOnce:
@@ -447,35 +451,35 @@ class TestAtOnce:
     def test_a_move_against_a_delete(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         names = [f"s{number}" for number in range(5)]
         registry.own(later(), a, env, dict.fromkeys(names))
-        place = Place(a, env)
+        place = ResourcePath(a, env)
         with ThreadPoolExecutor(2) as pool:
             moved = pool.submit(lambda: api.post(place.move_url(b)).status)
-            deleted = pool.submit(lambda: api.delete(Place(a).url).status)
+            deleted = pool.submit(lambda: api.delete(ResourcePath(a).url).status)
             assert (moved.result() in {303, 410}, deleted.result()) == (True, 204)
-        assert api.post(f"{Place(a).url}/action/recover").status == 204
+        assert api.post(f"{ResourcePath(a).url}/action/recover").status == 204
         owner = b if moved.result() == 303 else a
-        found = [one["name"] for one in api.get(f"{Place(owner, env).url}/resources").json["resources"]]
+        found = [one["name"] for one in api.get(f"{ResourcePath(owner, env).url}/resources").json["resources"]]
         assert found == names
-        counts = {tenant: api.get(Place(tenant).url).json["resource_count"] for tenant in (a, b)}
+        counts = {tenant: api.get(ResourcePath(tenant).url).json["resource_count"] for tenant in (a, b)}
         assert counts == {a: 0, b: 0} | {owner: 5}
 
     def test_a_purge_against_a_recover(self, api: Api, registry: Registry, a: str, env: int) -> None:
         registry.own(later(), a, env, {"q": 1})
-        assert api.delete(Place(a).url).status == 204
+        assert api.delete(ResourcePath(a).url).status == 204
         with ThreadPoolExecutor(2) as pool:
-            purged = pool.submit(lambda: registry.purge(Change("test", "here", "req", 10**17), a))
-            recovered = pool.submit(lambda: api.post(f"{Place(a).url}/action/recover").status)
+            purged = pool.submit(lambda: registry.purge(ChangeInfo("test", "here", "req", 10**17), a))
+            recovered = pool.submit(lambda: api.post(f"{ResourcePath(a).url}/action/recover").status)
             assert (purged.result(), recovered.result()) in {(True, 404), (False, 204)}
-        assert api.get(Place(a, env, "q").url).status == (404 if purged.result() else 200)
+        assert api.get(ResourcePath(a, env, "q").url).status == (404 if purged.result() else 200)
 
     def test_a_recover_against_a_delete_and_puts(self, api: Api, registry: Registry, a: str) -> None:
         def call(number: int) -> int:
             match number % 3:
                 case 0:
-                    return api.delete(Place(a).url).status
+                    return api.delete(ResourcePath(a).url).status
                 case 1:
-                    return api.post(f"{Place(a).url}/action/recover").status
-            return api.put(Place(a).url, json={"metadata": {"n": str(number)}}).status
+                    return api.post(f"{ResourcePath(a).url}/action/recover").status
+            return api.put(ResourcePath(a).url, json={"metadata": {"n": str(number)}}).status
 
         with ThreadPoolExecutor(12) as pool:
             found = list(pool.map(call, range(36)))
@@ -484,7 +488,7 @@ class TestAtOnce:
         assert told.count("delete") == found[0::3].count(204)
         assert told.count("recover") == found[1::3].count(204)
         assert abs(told.count("delete") - told.count("recover")) <= 1
-        assert api.get(Place(a).url).status == (200 if told.count("delete") == told.count("recover") else 410)
+        assert api.get(ResourcePath(a).url).status == (200 if told.count("delete") == told.count("recover") else 410)
 
 
 class TestMoveAction:
@@ -493,7 +497,7 @@ class TestMoveAction:
     def test_json_and_xml(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {"plugins/x": None, "q": None})
         registry.tell(later(), env, {"q": (Status.ERROR, "not to be seen")})
-        url = Place(a, env).move_url(b)
+        url = ResourcePath(a, env).move_url(b)
         shown, xml = api.get(url), api.get(url, "Accept: application/xml")
         assert (shown.status, xml.status) == (200, 200)
         assert xml.headers["content-type"] == "application/xml; charset=UTF-8"
@@ -516,7 +520,7 @@ class TestMoveAction:
     @pytest.mark.parametrize("accept", ["", "Accept: application/xml"])
     def test_a_conditional_move(self, api: Api, registry: Registry, a: str, b: str, env: int, accept: str) -> None:
         registry.own(later(), a, env, {"q": None})
-        url = Place(a, env, "q").move_url(b)
+        url = ResourcePath(a, env, "q").move_url(b)
         asked = [accept] if accept else []
         tag = api.get(url, *asked).etag
         registry.tell(later(), env, {"q": (Status.ACTIVE, None)})
@@ -552,14 +556,14 @@ class TestMoveAction:
         ],
     )
     def test_accept_chooses_the_format(self, api: Api, a: str, b: str, accept: str, kind: str) -> None:
-        answer = api.get(Place(a).move_url(b), f"Accept: {accept}")
+        answer = api.get(ResourcePath(a).move_url(b), f"Accept: {accept}")
         assert (answer.status, answer.headers["content-type"].startswith(f"application/{kind}")) == (200, True)
         assert answer.headers["vary"] == "Accept"
 
     def test_any_tag_is_a_condition_too(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         """T11: ``*`` and If-None-Match (RFC 9110, 13.1)."""
         registry.own(later(), a, env, {"q": None})
-        place = Place(a, env, "q")
+        place = ResourcePath(a, env, "q")
         assert api.post(place.move_url("nobody"), "If-Match: *").status == 404
         assert api.post(place.move_url(b), "If-None-Match: *").status == 412
         assert api.post(place.move_url(b), 'If-Match: *, "x"').status == 400
@@ -569,11 +573,11 @@ class TestMoveAction:
     def test_any_change_of_the_parties_changes_the_tag(self, api: Api, registry: Registry, env: int) -> None:
         one, two = made(api, f"one {env}"), made(api, f"two {env}")
         registry.own(later(), one, env, {f"s{number}": None for number in range(9)})
-        for url in (Place(one).move_url(two), Place(one, env).move_url(two)):
+        for url in (ResourcePath(one).move_url(two), ResourcePath(one, env).move_url(two)):
             shown = api.get(url)
             listed = shown.json["move"]["resources"]
             assert listed["size"] == 9
-            api.put(Place(two).url, json={"metadata": {"n": str(next(NUMBERS))}})
+            api.put(ResourcePath(two).url, json={"metadata": {"n": str(next(NUMBERS))}})
             changed = api.get(url)
             assert changed.etag != shown.etag
             assert changed.json["move"]["resources"]["tag"] == listed["tag"]
@@ -589,7 +593,7 @@ class TestMoveAction:
     def test_of_two_racing_conditional_moves_one_wins(self, api: Api, registry: Registry, a: str, env: int) -> None:
         rivals = [made(api, f"rival {next(NUMBERS)}") for _ in range(6)]
         registry.own(later(), a, env, {"q": None})
-        place = Place(a, env, "q")
+        place = ResourcePath(a, env, "q")
         tags = {rival: api.get(place.move_url(rival)).etag for rival in rivals}
 
         def move(rival: str) -> int:
@@ -601,12 +605,12 @@ class TestMoveAction:
 
     def test_ids_that_xml_cannot_hold(self, api: Api, a: str) -> None:
         odd = made(api, f"\x01{next(NUMBERS)}\ufffe")
-        root = ET.fromstring(api.get(Place(a).move_url(odd), "Accept: application/xml").body)
+        root = ET.fromstring(api.get(ResourcePath(a).move_url(odd), "Accept: application/xml").body)
         assert (root.get("dest"), root.get("dest-encoding")) == (encoded(odd), "percent")
 
     def test_by_the_way_of_xml_tabs_and_line_ends_stay(self, api: Api, a: str) -> None:
         odd = made(api, f"\t\r\n<&>\"'{next(NUMBERS)}")
-        root = ET.fromstring(api.get(Place(a).move_url(odd), "Accept: application/xml").body)
+        root = ET.fromstring(api.get(ResourcePath(a).move_url(odd), "Accept: application/xml").body)
         assert root.get("dest") == odd
 
 
@@ -660,7 +664,7 @@ class TestAccessAndLists:
 
     def test_pages_by_marker(self, api: Api, registry: Registry, a: str, b: str, env: int) -> None:
         registry.own(later(), a, env, {f"s/{number}": None for number in range(5)})
-        for base in (f"{Place(a).url}/resources", f"{Place(a, env).url}/resources"):
+        for base in (f"{ResourcePath(a).url}/resources", f"{ResourcePath(a, env).url}/resources"):
             found, target = [], f"{base}?limit=2"
             while target:
                 page = api.get(target).json
@@ -675,15 +679,15 @@ class TestAccessAndLists:
         """T15: and what is refused or changes nothing leaves none."""
         registry.settle_home(later(), env, a)
         registry.own(later(), a, env, {"q": None, "r": None})
-        url = Place(a).url
+        url = ResourcePath(a).url
         assert api.put(url, json={"metadata": {"k": "v"}}).status == 202
         assert api.put(url, json={"metadata": {"k": "v"}}).status == 202
         assert api.put(url).status == 409
-        assert api.post(Place(a, env, "q").move_url(b)).status == 303
-        assert api.post(Place(a, env, "q").move_url(b)).status == 301
-        assert api.post(Place(a, env).move_url(b)).status == 303
-        assert api.post(Place(b).move_url(a), 'If-Match: "x"').status == 412
-        assert api.post(Place(b).move_url(a)).status == 303
+        assert api.post(ResourcePath(a, env, "q").move_url(b)).status == 303
+        assert api.post(ResourcePath(a, env, "q").move_url(b)).status == 301
+        assert api.post(ResourcePath(a, env).move_url(b)).status == 303
+        assert api.post(ResourcePath(b).move_url(a), 'If-Match: "x"').status == 412
+        assert api.post(ResourcePath(b).move_url(a)).status == 303
         assert api.delete(url).status == 204
         assert api.delete(url).status == 410
         assert api.post(f"{url}/action/recover").status == 204
@@ -706,7 +710,7 @@ class TestAccessAndLists:
         assert len({one["request_id"] for one in told if one["action"] in by_hand}) == 7
 
     def test_the_audit_trail(self, api: Api, a: str) -> None:
-        entry = api.get(f"{Place(a).url}/audit?limit=1").json["entries"][0]
+        entry = api.get(f"{ResourcePath(a).url}/audit?limit=1").json["entries"][0]
         assert (entry["action"], entry["actor"], entry["origin"]) == ("create", "token", "127.0.0.1")
         assert entry["request_id"].startswith("req-")
         assert api.get("/audit?limit=1").json["entries_next"]
@@ -715,12 +719,12 @@ class TestAccessAndLists:
 def test_it_is_the_same_on_a_server_without_raw_targets() -> None:
     """Case T02: such a server is refused with 500, and nothing is touched."""
     from configdb_sync.clock import SystemClock
-    from configdb_sync.tenants.access import OpenAccess
-    from configdb_sync.tenants.app import Application
+    from configdb_sync.tenants.app import TenantsApplication
     from configdb_sync.tenants.context import Context
+    from configdb_sync.web.access import OpenAccess
 
     seen: list[str] = []
-    application = Application(Context(None), OpenAccess(), SystemClock())  # type: ignore[arg-type]
+    application = TenantsApplication(Context(None), OpenAccess(), SystemClock())  # type: ignore[arg-type]
     environ = {"REQUEST_METHOD": "DELETE", "PATH_INFO": "/v1.0/a/b"}
     body = b"".join(application(environ, lambda status, _headers: seen.append(status)))  # type: ignore[arg-type]
     assert seen == ["500 Internal Server Error"]

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 from tests.tenants.support import Api, serving
 
 CODE = """
 from pathlib import Path
 
-from configdb_sync.tenants.drivers import StatusDriver
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.status_drivers import StatusDriver
+from configdb_sync.tenants.rows import Status
 
 HERE = Path(__file__).parent
 
@@ -40,9 +39,9 @@ class Noting(StatusDriver):
     def get_data_source_status(self, context):
         return self._noted("source", context)
 """
-CHANGE = Change("test", "here", "req", 10**15)
-TENANT, ENVIRONMENT = Place("a"), Place("a", 1)
-ONE, TWO = Place("a", 1, "astute"), Place("a", 1, "plugins/x")
+CHANGE = ChangeInfo("test", "here", "req", 10**15)
+TENANT, ENVIRONMENT = ResourcePath("a"), ResourcePath("a", 1)
+ONE, TWO = ResourcePath("a", 1, "astute"), ResourcePath("a", 1, "plugins/x")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from configdb_sync.tenants.following import LATE_FOR, Lateness
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.outbox_worker import LATE_FOR, Lateness
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import ChangeInfo
 from tests.support.clocks import ManualClock
 
 
@@ -36,7 +35,7 @@ def test_a_clock_that_is_ahead_for_a_while_purges_nothing() -> None:
 def test_a_clock_that_is_behind_does_not_shorten_the_time_to_recover(tmp_path: Path) -> None:
     now, month = 1_800_000_000_000_000, 30 * 86_400_000_000
     with closing(Registry(open_registry(f"sqlite:///{tmp_path / 'own.sqlite'}"))) as registry:
-        registry.put(Change("ann", "test", "req-1", now), "a", TenantBody({}, {}))
-        registry.mark(Change("ann", "test", "req-2", 1_000_000), "a", month)
+        registry.put(ChangeInfo("ann", "test", "req-1", now), "a", TenantBody({}, {}))
+        registry.mark(ChangeInfo("ann", "test", "req-2", 1_000_000), "a", month)
         assert registry.due(now + month - 1) == {}
         assert set(registry.due(now + month)) == {"a"}

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from configdb_sync.store.database import Database
-from configdb_sync.tenants.locating import Live, Moved
-from configdb_sync.tenants.metadata import TenantBody
-from configdb_sync.tenants.move_action import MoveAction
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change, Tenant
-from configdb_sync.tenants.status import Counts, Status, counted
+from configdb_sync.tenants.moves import MoveAction
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.queries import Located, Moved
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.representations import TenantBody
+from configdb_sync.tenants.rows import ChangeInfo, Tenant
+from configdb_sync.tenants.status import Status, StatusCounts, counted
 from configdb_sync.web.refusals import RefusalError, refuse
 from tests.tenants.fixtures import emptied
 from tests.tenants.support import Api, Reply, serving
@@ -71,36 +70,36 @@ class OverHttp(Registry):
             raise refuse(answer.status, "as the service says")
         return answer
 
-    def put(self, change: Change, tenant: str, body: TenantBody | None, *_: Any, **__: Any) -> tuple[Tenant, bool]:
+    def put(self, change: ChangeInfo, tenant: str, body: TenantBody | None, *_: Any, **__: Any) -> tuple[Tenant, bool]:
         told: Any = ... if body is None else {"metadata": body.metadata}
-        made = self._done(self._api.put(Place(tenant).url, json=told), 201, 202).status == 201
+        made = self._done(self._api.put(ResourcePath(tenant).url, json=told), 201, 202).status == 201
         return super().tenant(tenant), made
 
-    def mark(self, change: Change, tenant: str, *_: Any) -> None:
-        self._done(self._api.delete(Place(tenant).url), 204)
+    def mark(self, change: ChangeInfo, tenant: str, *_: Any) -> None:
+        self._done(self._api.delete(ResourcePath(tenant).url), 204)
 
-    def recover(self, change: Change, tenant: str) -> None:
-        self._done(self._api.post(f"{Place(tenant).url}/action/recover"), 204)
+    def recover(self, change: ChangeInfo, tenant: str) -> None:
+        self._done(self._api.post(f"{ResourcePath(tenant).url}/action/recover"), 204)
 
     def tenant(self, tenant: str) -> Tenant:
-        shown = self._done(self._api.get(Place(tenant).url), 200)
+        shown = self._done(self._api.get(ResourcePath(tenant).url), 200)
         found = super().tenant(tenant)
         assert (shown.json["resource_count"], shown.etag) == (found.counts.size, f'"{found.etag}"')
         return found
 
-    def locate(self, place: Place) -> tuple[Tenant, Live | Moved]:
+    def locate(self, place: ResourcePath) -> tuple[Tenant, Located | Moved]:
         answer = self._done(self._api.get(place.url), 200, 301)
         tenant, found = super().locate(place)
-        assert isinstance(found, Live) is (answer.status == 200)
+        assert isinstance(found, Located) is (answer.status == 200)
         if isinstance(found, Moved):
             assert answer.headers["location"] == place.under(found.owner.id).url
         return tenant, found
 
-    def move_action(self, place: Place, destination: str) -> MoveAction:
+    def move_action(self, place: ResourcePath, destination: str) -> MoveAction:
         self._done(self._api.get(place.move_url(destination)), 200)
         return super().move_action(place, destination)
 
-    def move(self, change: Change, place: Place, destination: str, *_: Any) -> Place:
+    def move(self, change: ChangeInfo, place: ResourcePath, destination: str, *_: Any) -> ResourcePath:
         location = self._done(self._api.post(place.move_url(destination)), 303).headers["location"]
         assert location == place.under(destination).url
         return place.under(destination)
@@ -125,9 +124,9 @@ class Lifecycle(RuleBasedStateMachine):
     def made(self) -> Registry:
         return Registry(self.database, listed=3)
 
-    def change(self) -> Change:
+    def change(self) -> ChangeInfo:
         self.time += 1
-        return Change("me", "here", "req-1", self.time)
+        return ChangeInfo("me", "here", "req-1", self.time)
 
     def owned(self, life: Life, environment: int) -> list[Source]:
         return [one for (env, _), one in self.sources.items() if env == environment and one.owner is life]
@@ -213,7 +212,7 @@ class Lifecycle(RuleBasedStateMachine):
     )
     def move(self, ids: list[str], environment: int | None, name: str | None, conditional: bool) -> None:
         source, destination = ids[0], ids[1]
-        place = Place(source, environment, name if environment else None)
+        place = ResourcePath(source, environment, name if environment else None)
         expected = self.foreseen(place, destination)
         if conditional and expected in (200, 409):
             assert self.registry.move_action(place, destination).json()
@@ -221,7 +220,7 @@ class Lifecycle(RuleBasedStateMachine):
         if expected == 200:
             self.moved(place, self.lives[source], self.lives[destination])
 
-    def foreseen(self, place: Place, destination: str) -> int:
+    def foreseen(self, place: ResourcePath, destination: str) -> int:
         life, target = self.lives.get(place.tenant), self.lives.get(destination)
         if life is None or life.deleted is not None:
             return 404 if life is None else 410
@@ -236,13 +235,13 @@ class Lifecycle(RuleBasedStateMachine):
         touched = self.touched(life, place)
         return 409 if any(one.status is Status.BUILD for one in touched) else 200
 
-    def touched(self, life: Life, place: Place) -> list[Source]:
+    def touched(self, life: Life, place: ResourcePath) -> list[Source]:
         if place.data_source is not None and place.environment is not None:
             return [self.sources[place.environment, place.data_source]]
         environments = ENVIRONMENTS if place.environment is None else (place.environment,)
         return [one for environment in environments for one in self.owned(life, environment)]
 
-    def moved(self, place: Place, life: Life, target: Life) -> None:
+    def moved(self, place: ResourcePath, life: Life, target: Life) -> None:
         environments = ENVIRONMENTS if place.environment is None else (place.environment,)
         live = [environment for environment in environments if self.live(life, environment)]
         for one in self.touched(life, place):
@@ -281,12 +280,12 @@ class Lifecycle(RuleBasedStateMachine):
             for environment in ENVIRONMENTS:
                 for name in (None, *NAMES):
                     where = self.where(life, environment, name)
-                    place = Place(tenant, environment, name)
+                    place = ResourcePath(tenant, environment, name)
                     if where is None:
                         assert status_of(self.registry.locate, place) == 404, place
                         continue
                     _, found = self.registry.locate(place)
-                    if isinstance(found, Live):
+                    if isinstance(found, Located):
                         assert where is life, place
                     else:
                         assert found.owner.id == where.id, place
@@ -297,13 +296,13 @@ class Lifecycle(RuleBasedStateMachine):
         for tenant, life in self.lives.items():
             if life.deleted is not None:
                 continue
-            total = Counts()
+            total = StatusCounts()
             for environment in ENVIRONMENTS:
-                counts = sum((counted(one.status) for one in self.owned(life, environment)), Counts())
+                counts = sum((counted(one.status) for one in self.owned(life, environment)), StatusCounts())
                 total += counts
                 if self.live(life, environment):
-                    _, found = self.registry.locate(Place(tenant, environment))
-                    assert isinstance(found, Live)
+                    _, found = self.registry.locate(ResourcePath(tenant, environment))
+                    assert isinstance(found, Located)
                     assert (found.holding.counts, found.holding.status) == (counts, counts.status)
                     assert found.holding.home is (environment in life.homes)
             found_tenant = self.registry.tenant(tenant)

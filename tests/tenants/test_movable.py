@@ -9,7 +9,7 @@ import pytest
 
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import UnavailableError
-from configdb_sync.tenants.following import check_movable
+from configdb_sync.tenants.outbox_worker import check_movable
 from configdb_sync.web.refusals import RefusalError
 
 

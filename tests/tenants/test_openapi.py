@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.refusals import RefusalError
 from tests.peers import schemathesis
 from tests.support.product import Product
@@ -61,7 +60,7 @@ def test_every_call_answers_as_it_is_described(tmp_path: Path) -> None:
     with serving(state, *arguments) as (admin, process):
         public = public_port(process)
         registry = Registry(open_registry(f"sqlite:///{state / 'configdb-sync.sqlite'}"))
-        change = Change("test", "here", "req", 1)
+        change = ChangeInfo("test", "here", "req", 1)
         # What it finds where it tries the simplest names.
         for tenant in ("0", "1", "00"):
             registry.put(change, tenant, None)

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.tenants import app, documents, policies
-from configdb_sync.tenants.paths import Kind, Place, Route, route
-from configdb_sync.tenants.policies import rule_of
-from configdb_sync.tenants.policy import EVERY, Policy
-from configdb_sync.tenants.requests import Caller
+from configdb_sync.tenants import app, openapi, policy
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
+from configdb_sync.tenants.policy import EVERY, Policy, rule_of
+from configdb_sync.web.access import Caller
 from tests.support.clocks import ManualClock
 from tests.tenants.support import called
 
-OPERATOR_RULE = policies.OPERATOR
+OPERATOR_RULE = policy.OPERATOR
 OPERATOR = Caller("ann", admin=False, roles=frozenset({"Admin"}))
 USER = Caller("bob", admin=False, project="p", roles=frozenset({"member"}))
 NOBODY = Caller("eve", admin=False)
@@ -34,13 +33,13 @@ def written(tmp_path: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def policy(path: Path | None = None, clock: ManualClock | None = None, role: str = "admin") -> Policy:
+def make_policy(path: Path | None = None, clock: ManualClock | None = None, role: str = "admin") -> Policy:
     return Policy(clock or ManualClock(), path, role)
 
 
 def test_by_default_operators_have_all_of_the_admin_endpoint_and_no_one_else_anything() -> None:
-    told = policy()
-    for rule in (one.name for one in policies.rules() if one.name.startswith("admin:")):
+    told = make_policy()
+    for rule in (one.name for one in policy.rules() if one.name.startswith("admin:")):
         assert told.allows(rule, OPERATOR, own=False), "roles compare without case"
         for caller in (USER, NOBODY):
             assert not told.allows(rule, caller, own=False)
@@ -48,7 +47,7 @@ def test_by_default_operators_have_all_of_the_admin_endpoint_and_no_one_else_any
 
 
 def test_by_default_a_tenants_user_reads_its_own_and_an_operator_no_more_than_that() -> None:
-    told = policy()
+    told = make_policy()
     for rule in ("public:get", "public:get_values"):
         assert told.asks_for_own(rule)
         for caller in (OPERATOR, USER, NOBODY):
@@ -57,20 +56,20 @@ def test_by_default_a_tenants_user_reads_its_own_and_an_operator_no_more_than_th
 
 
 def test_another_role_makes_the_operator() -> None:
-    told = policy(role="cloud-admin")
+    told = make_policy(role="cloud-admin")
     assert told.allows("admin:move", Caller("x", admin=False, roles=frozenset({"cloud-admin"})), own=False)
     assert not told.allows("admin:move", OPERATOR, own=False)
 
 
 def test_the_metrics_have_a_role_of_their_own() -> None:
-    reader = Caller("metrics", admin=False, roles=frozenset({policies.METRICS_ROLE}))
-    allowed = [one.name for one in policies.rules() if policy().allows(one.name, reader, own=False)]
+    reader = Caller("metrics", admin=False, roles=frozenset({policy.METRICS_ROLE}))
+    allowed = [one.name for one in policy.rules() if make_policy().allows(one.name, reader, own=False)]
     assert allowed == ["admin:metrics"]
 
 
 def test_the_file_holds_over_the_defaults(tmp_path: Path) -> None:
     text = '"auditor": "role:auditor"\n"admin:audit": "rule:operator or rule:auditor"\n"admin:delete_tenant": "!"\n'
-    told = policy(written(tmp_path, text))
+    told = make_policy(written(tmp_path, text))
     auditor = Caller("al", admin=False, roles=frozenset({"auditor"}))
     assert told.allows("admin:audit", auditor, own=False)
     assert not told.allows("admin:list_tenants", auditor, own=False)
@@ -80,7 +79,7 @@ def test_the_file_holds_over_the_defaults(tmp_path: Path) -> None:
 
 
 def test_a_rule_by_way_of_others_asks_for_own(tmp_path: Path) -> None:
-    told = policy(written(tmp_path, '"mine": "rule:own_tenant"\n"admin:get": "rule:operator or rule:mine"\n'))
+    told = make_policy(written(tmp_path, '"mine": "rule:own_tenant"\n"admin:get": "rule:operator or rule:mine"\n'))
     assert told.asks_for_own("admin:get")
     assert told.allows("admin:get", USER, own=True)
     assert not told.allows("admin:get", USER, own=False)
@@ -116,7 +115,7 @@ def test_a_rule_by_way_of_others_asks_for_own(tmp_path: Path) -> None:
 def test_slips_are_refused_with_the_line(tmp_path: Path, text: str, line: int, what: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(SettingsError) as error:
-        policy(path)
+        make_policy(path)
     assert f"{path}, line {line}: " in error.value.what
     assert what in error.value.what
     told = called("tenants", "policy", path)
@@ -126,13 +125,13 @@ def test_slips_are_refused_with_the_line(tmp_path: Path, text: str, line: int, w
 @pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
 def test_a_file_that_others_can_change_is_refused(tmp_path: Path, mode: int) -> None:
     with pytest.raises(SettingsError, match="can be changed by others"):
-        policy(written(tmp_path, "{}", mode))
+        make_policy(written(tmp_path, "{}", mode))
 
 
 def test_a_file_that_is_not_there_or_none_is_refused(tmp_path: Path) -> None:
     for path, what in ((tmp_path / "none", "can't be read"), (tmp_path, "can't be read|is no file")):
         with pytest.raises(SettingsError, match=what):
-            policy(path)
+            make_policy(path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="no root")
@@ -140,12 +139,12 @@ def test_a_strangers_file_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "{}")
     os.chown(path, 12345, 12345)
     with pytest.raises(SettingsError, match="belongs to user 12345"):
-        policy(path)
+        make_policy(path)
 
 
 def test_a_changed_file_holds_after_a_while_and_a_broken_one_never(tmp_path: Path) -> None:
     clock, path = ManualClock(), written(tmp_path, '"admin:get": "@"\n')
-    told = policy(path, clock)
+    told = make_policy(path, clock)
     assert told.allows("admin:get", USER, own=False)
     written(tmp_path, '"admin:get": "!" \n')
     clock.advance(EVERY / 2)
@@ -165,7 +164,7 @@ def test_a_changed_file_holds_after_a_while_and_a_broken_one_never(tmp_path: Pat
 
 def test_answers_are_kept_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configdb_sync.tenants.policy._MOST", 10)
-    told = policy()
+    told = make_policy()
     for number in range(100):
         assert not told.allows("admin:get", Caller(f"user {number}", admin=False), own=False)
     assert len(told._rules.answers) <= 10
@@ -173,17 +172,17 @@ def test_answers_are_kept_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -
 
 def described() -> Mapping[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
-    for one in policies.rules():
+    for one in policy.rules():
         for operation in getattr(one, "operations", None) or []:
             found.setdefault((operation["path"], operation["method"]), set()).add(one.name)
     return found
 
 
-@pytest.mark.parametrize("path", [path for path in documents.CALLS if path not in documents.OPEN])
+@pytest.mark.parametrize("path", [path for path in openapi.CALLS if path not in openapi.OPEN])
 def test_the_rules_tell_each_call_that_needs_them(path: str) -> None:
     """What the sample says of a rule's calls is what the code asks for."""
     asked = route(tuple(path.format(**EXAMPLE)[1:].split("/")))
-    source = asked.place is not None and asked.kind is Kind.PLACE and asked.place.data_source is not None
+    source = asked.place is not None and asked.kind is RouteKind.PLACE and asked.place.data_source is not None
     for method in app.methods_of(asked):
         told = described().get((path, method), set())
         for query in (None, "level=nodes=1") if source and method == "GET" else (None,):
@@ -193,7 +192,7 @@ def test_the_rules_tell_each_call_that_needs_them(path: str) -> None:
 
 
 def test_no_spelling_of_level_gets_round_its_rule() -> None:
-    asked = Route(Kind.PLACE, Place("t", 1, "astute"))
+    asked = Route(RouteKind.PLACE, ResourcePath("t", 1, "astute"))
     for query in ("level=", "%6Cevel=nodes=1", "fields=id&lev%65l=", "%6c%65%76%65%6c", "show=history"):
         assert rule_of(asked, "HEAD", query, public=True) == "public:get_values"
     assert rule_of(asked, "GET", "fields=id", public=True) == "public:get"
@@ -202,11 +201,11 @@ def test_no_spelling_of_level_gets_round_its_rule() -> None:
 def test_the_sample_is_that_of_oslo_policys_own_tool_and_can_be_used(tmp_path: Path) -> None:
     told = called("tenants", "policy")
     tool = Path(sys.executable).with_name("oslopolicy-sample-generator")
-    command = [str(tool), "--namespace", policies.NAMESPACE]
+    command = [str(tool), "--namespace", policy.NAMESPACE]
     sample = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert (told.code, told.out) == (0, sample)
     path = written(tmp_path, sample.replace('#"', '"'))
-    assert called("tenants", "policy", path).out == f"{path}: {len(policies.rules())} rules can be used\n"
+    assert called("tenants", "policy", path).out == f"{path}: {len(policy.rules())} rules can be used\n"
 
 
 def test_the_documents_example_can_be_used(tmp_path: Path) -> None:
@@ -221,18 +220,18 @@ ONE_PROJECT = Path(__file__).resolve().parents[2] / "examples/policy-one-project
 def test_operators_of_one_project_by_the_example(tmp_path: Path) -> None:
     text = ONE_PROJECT.read_text()
     (project,) = re.findall(r"project_id:(\w+)", text)
-    told = policy(written(tmp_path, text))
+    told = make_policy(written(tmp_path, text))
     admin = frozenset({"admin"})
     theirs, others = Caller("ann", False, project, None, admin), Caller("eve", False, "p", None, admin)
     without, member = (
         Caller("bob", False, None, None, admin),
         Caller("cid", False, project, None, frozenset({"member"})),
     )
-    for rule in (OPERATOR_RULE, *(one.name for one in policies.rules() if one.name.startswith("admin:"))):
+    for rule in (OPERATOR_RULE, *(one.name for one in policy.rules() if one.name.startswith("admin:"))):
         assert told.allows(rule, theirs, own=False)
         for caller in (others, without, member):
             assert not told.allows(rule, caller, own=False), (rule, caller)
-    assert policy().allows(OPERATOR_RULE, others, own=False), "by default the role on any project does"
+    assert make_policy().allows(OPERATOR_RULE, others, own=False), "by default the role on any project does"
     assert told.allows("public:get", others, own=True), "the public endpoint is as before"
 
 

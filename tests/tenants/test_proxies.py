@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from tests.peers import proxies
 from tests.support.product import Product
 from tests.tenants.support import Api, called, public_port, serving
@@ -65,8 +64,8 @@ def registry(behind: Behind) -> Registry:
     return behind.registry
 
 
-def later() -> Change:
-    return Change("test", "here", "req-test", 10**15 + next(NUMBERS))
+def later() -> ChangeInfo:
+    return ChangeInfo("test", "here", "req-test", 10**15 + next(NUMBERS))
 
 
 def test_check_says_that_all_is_well(proxy: tuple[str, proxies.Proxy]) -> None:
@@ -112,7 +111,7 @@ def test_check_finds_a_wrong_setting(behind: Behind, tmp_path: Path, kind: str, 
 
 @pytest.mark.parametrize("tenant", GOOD, ids=lambda tenant: ascii(tenant)[:20])
 def test_ids_arrive_as_they_are_sent(api: Api, registry: Registry, tenant: str) -> None:
-    url = Place(tenant).url
+    url = ResourcePath(tenant).url
     assert api.put(url).status in (201, 409)
     assert api.get(url).json["id"] == tenant
     assert registry.tenant(tenant).id == tenant
@@ -159,9 +158,9 @@ def test_what_is_refused_touches_nothing(api: Api, registry: Registry, raw: str)
 def test_two_long_ids_fit_in_one_request(api: Api, registry: Registry) -> None:
     env = next(NUMBERS)
     for tenant in LONG:
-        assert api.put(Place(tenant).url).status in (201, 409)
+        assert api.put(ResourcePath(tenant).url).status in (201, 409)
     registry.own(later(), LONG[0], env, {"plugins/x": None})
-    place = Place(LONG[0], env, "plugins/x")
+    place = ResourcePath(LONG[0], env, "plugins/x")
     assert len(place.move_url(LONG[1])) > 6100
     shown = api.get(place.move_url(LONG[1]))
     assert (shown.status, shown.headers["cache-control"]) == (200, "no-store, no-transform")
@@ -180,7 +179,7 @@ def test_a_line_beyond_the_limit_is_414_or_400_and_a_header_431_or_400(api: Api)
 
 
 def test_heads_and_conditions(api: Api) -> None:
-    url = Place(f"head {next(NUMBERS)}").url
+    url = ResourcePath(f"head {next(NUMBERS)}").url
     assert api.put(url, json={}).status == 201
     head, shown = api("HEAD", url), api.get(url, "Accept-Encoding: gzip")
     assert (head.status, head.body, head.etag) == (204, b"", shown.etag)
@@ -196,7 +195,7 @@ def test_heads_and_conditions(api: Api) -> None:
 
 
 def test_refusals_have_their_bodies(api: Api) -> None:
-    url = Place(f"refusals {next(NUMBERS)}").url
+    url = ResourcePath(f"refusals {next(NUMBERS)}").url
     for method, target, status in (
         ("GET", url, 404),
         ("PATCH", url, 405),
@@ -214,7 +213,7 @@ def test_refusals_have_their_bodies(api: Api) -> None:
 
 
 def test_bodies_with_expectations_and_in_chunks(api: Api) -> None:
-    url = Place(f"body {next(NUMBERS)}").url
+    url = ResourcePath(f"body {next(NUMBERS)}").url
     lines = [f"PUT {url} HTTP/1.1", "Host: x", f"X-Auth-Token: {api.token}", "Connection: close"]
     body = b'{"metadata": {"a": "b"}}'
     head = [*lines, "Content-Type: application/json", f"Content-Length: {len(body)}", "Expect: 100-continue", "", ""]
@@ -256,14 +255,14 @@ def test_the_endpoints_are_told_apart_and_clients_are_named(
 ) -> None:
     """T12, T15: a client that claims an address of its own isn't believed."""
     tenant = f"known {next(NUMBERS)}"
-    assert api.put(Place(tenant).url, "X-Forwarded-For: 6.6.6.6", "X-Forwarded-Port: 1").status == 201
-    entry = api.get(f"{Place(tenant).url}/audit").json["entries"][0]
+    assert api.put(ResourcePath(tenant).url, "X-Forwarded-For: 6.6.6.6", "X-Forwarded-Port: 1").status == 201
+    entry = api.get(f"{ResourcePath(tenant).url}/audit").json["entries"][0]
     assert entry["origin"] == "127.0.0.1"
     user = Api(proxy[1].public, Product(behind.state)("tenants", "token", tenant).out.strip(), tls=True)
-    assert user.get(Place(tenant).url).status == 200
+    assert user.get(ResourcePath(tenant).url).status == 200
     assert user.get("/audit").status in (401, 404)
-    assert user.put(Place(tenant).url, json={}).status == 405
-    assert Api(proxy[1].public, api.token, tls=True).get(Place(tenant).url).status == 401
+    assert user.put(ResourcePath(tenant).url, json={}).status == 405
+    assert Api(proxy[1].public, api.token, tls=True).get(ResourcePath(tenant).url).status == 401
 
 
 def test_forged_headers_pass_for_nothing(api: Api) -> None:

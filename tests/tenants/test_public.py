@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving
 
 TIMES = itertools.count(10**15)
 
 
-def change() -> Change:
-    return Change("me", "here", "req", next(TIMES))
+def change() -> ChangeInfo:
+    return ChangeInfo("me", "here", "req", next(TIMES))
 
 
 class Both:
@@ -34,7 +33,7 @@ class Both:
         for tenant in ("a", "b"):
             self.registry.put(change(), tenant, None)
         self.registry.own(change(), "a", 1, {"kept": None, "gone": None})
-        self.registry.move(change(), Place("a", 1, "gone"), "b")
+        self.registry.move(change(), ResourcePath("a", 1, "gone"), "b")
 
     def user(self, tenant: str) -> Api:
         told = Product(self.state)("tenants", "token", tenant)
@@ -52,7 +51,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 def test_its_own_tenant_can_be_read(both: Both) -> None:
     user = both.user("a")
-    for place in (Place("a"), Place("a", 1), Place("a", 1, "kept")):
+    for place in (ResourcePath("a"), ResourcePath("a", 1), ResourcePath("a", 1, "kept")):
         assert (user.get(place.url).status, user("HEAD", place.url).status) == (200, 204)
     assert [one["name"] for one in user.get("/v1.0/a/resources").json["resources"]] == ["kept"]
 
@@ -62,8 +61,8 @@ def test_no_other_is_told_of(both: Both) -> None:
     there, not_there = user.get("/v1.0/b"), user.get("/v1.0/never")
     assert (there.status, not_there.status) == (401, 401)
     assert {**there.json["error"], "request_id": ""} == {**not_there.json["error"], "request_id": ""}
-    assert user.get(Place("a", 1, "gone").url).status == 404, "a redirect would name its new tenant"
-    assert both.admin.get(Place("a", 1, "gone").url).status == 301
+    assert user.get(ResourcePath("a", 1, "gone").url).status == 404, "a redirect would name its new tenant"
+    assert both.admin.get(ResourcePath("a", 1, "gone").url).status == 301
 
 
 @pytest.mark.parametrize("target", ["/v1.0", "/audit", "/v1.0/a/audit", "/v1.0/a/action/move?dest=b", "/metrics"])

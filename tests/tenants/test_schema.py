@@ -5,9 +5,8 @@ from __future__ import annotations
 from sqlalchemy import func, inspect, select
 
 from configdb_sync.store import schema
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
 from tests.tenants.support import ME
 
 
@@ -33,9 +32,9 @@ def test_a_purge_leaves_no_word_of_former_homes(registry: Registry) -> None:
     for tenant in ("a", "b", "c"):
         registry.put(ME, tenant, None)
     registry.own(ME, "a", 7, {"one": None, "two": None})
-    registry.move(ME, Place("a", 7, "one"), "b")
-    registry.move(ME, Place("b", 7, "one"), "c")
-    registry.move(ME, Place("a", 7, "two"), "b")
+    registry.move(ME, ResourcePath("a", 7, "one"), "b")
+    registry.move(ME, ResourcePath("b", 7, "one"), "c")
+    registry.move(ME, ResourcePath("a", 7, "two"), "b")
 
     def homes() -> int:
         homes = schema.FORMER_HOMES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.tenants.paths import Kind, Place, route
+from configdb_sync.tenants.paths import ResourcePath, RouteKind, route
 from configdb_sync.web.refusals import RefusalError
 from configdb_sync.web.requests import parameters, read_target
 
@@ -39,19 +39,19 @@ GOOD = [
 
 @pytest.mark.parametrize("tenant", GOOD, ids=ascii)
 def test_ids_that_must_work(tenant: str) -> None:
-    place = Place(tenant, 16, "plugins/x")
+    place = ResourcePath(tenant, 16, "plugins/x")
     assert route(read_target(place.url).segments).place == place
 
 
 @given(TEXT, TEXT, st.lists(TEXT, min_size=1, max_size=3).map("/".join).filter(lambda text: len(text) <= 128))
 def test_places_go_round(tenant: str, destination: str, source: str) -> None:
-    place = Place(tenant, 3, source)
+    place = ResourcePath(tenant, 3, source)
     if source.endswith("action/move"):
         return
     assert route(read_target(place.url).segments).place == place
     target = read_target(place.move_url(destination))
     found = route(target.segments)
-    assert (found.kind, found.place) == (Kind.MOVE, place)
+    assert (found.kind, found.place) == (RouteKind.MOVE, place)
     assert parameters(target.query, frozenset({"dest"})) == {"dest": destination}
 
 

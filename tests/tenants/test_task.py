@@ -12,11 +12,9 @@ import pytest
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.connect import connect
 from configdb_sync.names import component_name
-from configdb_sync.tenants.following import change_now
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.paths import Place
-from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.rows import Change
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.rows import ChangeInfo, change_now
 from configdb_sync.tenants.status import Status
 from tests.support.processes import run
 from tests.support.product import Product
@@ -40,12 +38,12 @@ def registry(product: Product) -> Iterator[Registry]:
     found.close()
 
 
-def now() -> Change:
+def now() -> ChangeInfo:
     return change_now(SystemClock(), "test", "here")
 
 
 def status(registry: Registry, tenant: str, name: str) -> tuple[Status | None, str | None]:
-    _, found = registry.locate(Place(tenant, ENV, name))
+    _, found = registry.locate(ResourcePath(tenant, ENV, name))
     resource = getattr(found, "resource", None)
     assert resource is not None
     return resource.status, resource.details
@@ -88,7 +86,7 @@ def test_what_a_marked_tenant_owns_is_skipped_and_counts_as_failed(
 ) -> None:
     assert sync(product, cloud) == 0
     registry.put(now(), "b", None)
-    registry.move(now(), Place("admin", ENV, "globals"), "b")
+    registry.move(now(), ResourcePath("admin", ENV, "globals"), "b")
     registry.mark(now(), "b", 10**12)
     for name in ("globals", "astute"):
         assert (
@@ -135,41 +133,43 @@ def test_a_run_that_died_does_not_stay_build(product: Product, cloud: Path, regi
     assert done.returncode == -signal.SIGKILL
     assert status(registry, "admin", "astute")[0] is Status.BUILD
     with serving(product.state, "--max-age", "0") as (api, _):
-        shown = api.get(Place("admin", ENV, "astute").url).json
+        shown = api.get(ResourcePath("admin", ENV, "astute").url).json
         assert shown["status"] == "ERROR"
         assert "died" in shown["status_details"]
-        assert api.get(Place("admin").url).json["status"] == "ERROR"
+        assert api.get(ResourcePath("admin").url).json["status"] == "ERROR"
         assert sync(product, cloud) == 0
-        assert api.get(Place("admin").url).json["status"] == "ACTIVE"
+        assert api.get(ResourcePath("admin").url).json["status"] == "ACTIVE"
 
 
 def test_values_through_the_tenants_path(product: Product, cloud: Path, registry: Registry) -> None:
     """Each tenant's path shows its own data by id; the admin endpoint overrides, and the node gets it."""
     assert sync(product, cloud) == 0
     registry.put(now(), "b", None)
-    registry.move(now(), Place("admin", ENV, "globals"), "b")
+    registry.move(now(), ResourcePath("admin", ENV, "globals"), "b")
     with serving(product.state, "--drivers", "none", "--public", "127.0.0.1:0") as (api, process):
         port = public_port(process)
-        url = f"{Place('admin', ENV, 'astute').url}?level=nodes=2"
+        url = f"{ResourcePath('admin', ENV, 'astute').url}?level=nodes=2"
         shown = api.get(url)
         assert (shown.status, shown.json["effective"]["uid"], shown.json["status"]) == (200, "2", "ACTIVE")
         assert api("HEAD", url).etag == shown.etag
         user = Api(port, product("tenants", "token", "admin").out.strip())
         assert user.get(url).json["effective"] == shown.json["effective"]
         assert user.put(url, json={"debug": True}).status == 405
-        assert user.get(f"{Place('admin', ENV, 'globals').url}?level=nodes=2").status == 404
-        assert api.get(f"{Place('b', ENV, 'globals').url}?level=nodes=2").status == 200
+        assert user.get(f"{ResourcePath('admin', ENV, 'globals').url}?level=nodes=2").status == 404
+        assert api.get(f"{ResourcePath('b', ENV, 'globals').url}?level=nodes=2").status == 200
         assert api.put(url, 'If-Match: "x"', json={"fresh": 1}).status == 412
         assert api.put(url, f"If-Match: {shown.etag}", json={"fresh": 1}).status == 204
         assert api.get(url).json["effective"]["fresh"] == 1
-        entry = api.get(f"{Place('admin').url}/audit?limit=1").json["entries"][0]
+        entry = api.get(f"{ResourcePath('admin').url}/audit?limit=1").json["entries"][0]
         assert (entry["action"], entry["path"]) == ("override", f"environments/{ENV}/resources/astute")
         assert entry["details"] == {"keys": ["fresh"], "level": {"nodes": "2"}}
         assert api.get(url).etag != shown.etag
         assert (api.put(url, json=[]).status, api.put(url, json="x").status) == (400, 400)
-        assert api.put(Place("admin", ENV, "astute").url, json={}).status == 400
-        assert api.put(Place("admin", ENV).url, json={}).status == 405
-        assert [api.get(f"{Place('admin', ENV, 'astute').url}?level={bad}").status for bad in ("x", "what=1")] == [
+        assert api.put(ResourcePath("admin", ENV, "astute").url, json={}).status == 400
+        assert api.put(ResourcePath("admin", ENV).url, json={}).status == 405
+        assert [
+            api.get(f"{ResourcePath('admin', ENV, 'astute').url}?level={bad}").status for bad in ("x", "what=1")
+        ] == [
             400,
             404,
         ]

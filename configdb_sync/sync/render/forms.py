@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.sync.plan import Plan
@@ -14,7 +14,6 @@ from configdb_sync.sync.render.markdown import plan_markdown, report_markdown
 from configdb_sync.sync.render.text import plan_lines, report_lines
 from configdb_sync.sync.report import Report
 
-T = TypeVar("T")
 FORMS = ("text", "json", "markdown")
 _ENDINGS = {".json": "json", ".md": "markdown", ".txt": "text"}
 
@@ -25,32 +24,22 @@ def form_of(path: Path) -> str:
         return _ENDINGS[path.suffix.lower()]
     except KeyError:
         raise SettingsError(
-            f"the ending of the report {path.name[:100]} names no form", way_out="end it in .json, .md or .txt"
+            f"the report {path.name[:100]} has an unknown ending", way_out="end it in .json, .md or .txt"
         ) from None
 
 
 def lines(found: Plan | Report, form: str) -> Iterator[str]:
     """Yield the lines of a plan or a report in a form of ``FORMS``."""
-    if isinstance(found, Plan):
-        yield from _lines(form, found, plan_lines, plan_markdown, plan_json)
-    else:
-        yield from _lines(form, found, report_lines, report_markdown, report_json)
-
-
-def _lines(
-    form: str,
-    found: T,
-    text: Callable[[T], Iterator[str]],
-    markdown: Callable[[T], Iterator[str]],
-    values: Callable[[T], dict[str, Any]],
-) -> Iterator[str]:
     if form == "json":
-        yield from json.dumps(values(found), indent=2).splitlines()
+        values = plan_json(found) if isinstance(found, Plan) else report_json(found)
+        yield from json.dumps(values, indent=2).splitlines()
+    elif form == "markdown":
+        yield from plan_markdown(found) if isinstance(found, Plan) else report_markdown(found)
     else:
-        yield from (markdown if form == "markdown" else text)(found)
+        yield from plan_lines(found) if isinstance(found, Plan) else report_lines(found)
 
 
-def kept(report: Report) -> dict[str, Any]:
+def stored_forms(report: Report) -> dict[str, Any]:
     """Return what the database keeps of a report: its JSON values, and the lines of the other forms."""
     return {
         "json": report_json(report),

@@ -17,8 +17,8 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render.text import summary
-from configdb_sync.sync.render.wording import change_text, count, idle_lines, takeover_lines
-from configdb_sync.sync.report import NodeReport, Report
+from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, takeover_lines
+from configdb_sync.sync.report import Report
 
 SHOWN_NODES = 50
 SHOWN_CHANGES = 20
@@ -60,25 +60,19 @@ def report_markdown(report: Report) -> Iterator[str]:
         f" {report.started.isoformat(' ', 'seconds')}. Outcome {code(report.exit.name)}: {code(summary(report))}"
     )
     yield from _environment(report.change)
-    plans = [replace(node.plan, moves=node.moved) for node in report.nodes]
-    yield from _nodes([_done(node) for node in report.nodes])
+    done = [
+        replace(node.plan, changes=tuple(filter(_is_shown, node.done_changes)), moves=node.moved)
+        for node in report.nodes
+    ]
+    yield from _nodes(done)
     if report.not_attempted:
         yield ""
         yield f"Not worked on: {', '.join(map(code, report.not_attempted))}"
-    yield from _rest(plans, report.problems, report.unsafe_digest)
+    yield from _rest(done, report.problems, report.unsafe_digest)
 
 
-def _done(node: NodeReport) -> NodePlan:
-    """Return a node's plan without what wasn't done of it."""
-    changes = []
-    for change in node.plan.changes:
-        sent, written = change.data_source in node.uploaded, change.data_source in node.written
-        if not sent:
-            change = replace(change, digests=replace(change.digests, values=change.digests.stored))  # noqa: PLW2901
-        changes.append(change if written else replace(change, write=Write.NONE))
-    return replace(
-        node.plan, changes=tuple(change for change in changes if change.uploads or change.write != Write.NONE)
-    )
+def _is_shown(change: DocumentChange) -> bool:
+    return change.uploads or change.write is not Write.NONE
 
 
 def _environment(change: EnvironmentChange) -> Iterator[str]:
@@ -126,11 +120,11 @@ def _changes(changes: Sequence[LeafChange]) -> Iterator[str]:
 
 def _rest(nodes: Sequence[NodePlan], problems: Sequence[ProductError], unsafe_digest: str | None) -> Iterator[str]:
     yield from _listed("Overrides moved out of folders' documents", takeover_lines(nodes))
-    yield from _listed("Overrides without effect", idle_lines(nodes))
+    yield from _listed("Overrides without effect", ineffective_lines(nodes))
     yield from _listed("Problems", [str(problem) for problem in problems])
     if unsafe_digest:
         yield ""
-        yield f"Withheld as unsafe; {code(f'configdb-sync approve {unsafe_digest}')} lets exactly this through."
+        yield f"Withheld as unsafe; {code(f'configdb-sync approve {unsafe_digest}')} allows exactly these changes."
 
 
 def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:

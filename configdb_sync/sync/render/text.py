@@ -17,11 +17,14 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render.wording import change_text, count, idle_lines, some, takeover_lines
-from configdb_sync.sync.report import NodeReport, Report
+from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, shortened, takeover_lines
+from configdb_sync.sync.report import Report
 
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20
+_SHOWN_KEYS = 12
+_TO_WRITE = {Write.REPLACE: "write", Write.CREATE: "write the new file", Write.REMOVE: "remove"}
+_WRITTEN = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -31,22 +34,22 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
-    idle = [node for node in plan.nodes if _is_idle(node)]
+    unchanged = [node for node in plan.nodes if _is_unchanged(node)]
     for node in plan.nodes:
         if _worth_showing(node):
             yield ""
             yield _title(node)
             for change in node.changes:
-                yield from _change(change, "upload", "write")
+                yield from _change(change, "upload", _TO_WRITE)
             yield from _rest(node)
-    yield from _idle(idle)
-    yield from _taken_over(plan.nodes, "Overrides to be moved out of folders' documents:")
-    yield from _without_effect(plan.nodes)
+    yield from _unchanged(unchanged)
+    yield from _listed("Overrides to be moved out of folders' documents:", takeover_lines(plan.nodes))
+    yield from _listed("Overrides without effect:", ineffective_lines(plan.nodes))
     if plan.orphans:
         yield ""
         yield "Overrides left:"
         yield from (f"  {line}" for line in orphan_lines(plan.orphans, plan.environment))
-    yield from _problems(plan.problems)
+    yield from _listed(f"Problems ({len(plan.problems)}):", list(map(str, plan.problems)))
     yield ""
     if plan.unsafe_digest:
         yield _withheld(plan.unsafe_digest)
@@ -61,21 +64,21 @@ def report_lines(report: Report) -> Iterator[str]:
         f" in {report.seconds:.1f} s"
     )
     yield from _environment(report.change, "created", "added")
-    idle = [node.plan for node in report.nodes if _is_idle(node.plan) and not node.problems]
+    unchanged = [node.plan for node in report.nodes if _is_unchanged(node.plan) and not node.problems]
     for node in report.nodes:
         if _worth_showing(node.plan):
             yield ""
             yield _title(node.plan)
-            for change in node.plan.changes:
-                yield from _done(change, node)
+            for change in node.done_changes:
+                yield from _change(change, "uploaded", _WRITTEN)
             yield from _rest(node.plan)
-    yield from _idle(idle)
+    yield from _unchanged(unchanged)
     done = [replace(node.plan, moves=node.moved) for node in report.nodes]
-    yield from _taken_over(done, "Overrides moved out of folders' documents:")
-    yield from _without_effect([node.plan for node in report.nodes])
-    yield from _problems(report.problems)
+    yield from _listed("Overrides moved out of folders' documents:", takeover_lines(done))
+    yield from _listed("Overrides without effect:", ineffective_lines(done))
+    yield from _listed(f"Problems ({len(report.problems)}):", list(map(str, report.problems)))
     if report.not_attempted:
-        yield f"Not worked on: {some(report.not_attempted)}"
+        yield f"Not worked on: {shortened(report.not_attempted)}"
     if report.unsafe_digest:
         yield _withheld(report.unsafe_digest)
     yield ""
@@ -89,13 +92,13 @@ def summary(report: Report) -> str:
         return "all in step."
     if report.stopped is not None:
         return f"stopped before its end: {one_line(report.stopped.what)}. It is safe to run it again."
-    nodes = f"{count(len(failed), 'node')} with problems ({some(failed)})"
+    nodes = f"{count(len(failed), 'node')} with problems ({shortened(failed)})"
     return f"{nodes}, the others are in step. It is safe to run it again."
 
 
 def _withheld(digest: str) -> str:
     return (
-        f"Withheld as unsafe; to let exactly these changes through: configdb-sync sync --force {digest}"
+        f"Withheld as unsafe; to allow exactly these changes: configdb-sync sync --force {digest}"
         f" (or, for the next run, configdb-sync approve {digest})"
     )
 
@@ -112,7 +115,7 @@ def _worth_showing(node: NodePlan) -> bool:
     return bool(node.changes or node.notes or node.undeclared)
 
 
-def _is_idle(node: NodePlan) -> bool:
+def _is_unchanged(node: NodePlan) -> bool:
     return not _worth_showing(node) and not node.problems and not node.moves
 
 
@@ -120,7 +123,7 @@ def _title(node: NodePlan) -> str:
     return one_line(f"node {node.node} ({node.fqdn})" if node.fqdn else f"node {node.node}")
 
 
-def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
+def _change(change: DocumentChange, upload: str, writes: Mapping[Write, str]) -> Iterator[str]:
     if change.uploads:
         if change.first:
             yield f"  {one_line(change.data_source)}: {upload} {count(len(change.upload), 'key')}, the first time"
@@ -128,26 +131,11 @@ def _change(change: DocumentChange, upload: str, write: str) -> Iterator[str]:
             yield f"  {one_line(change.data_source)}: {upload} {count(len(change.upload), 'change')}"
             yield from _changes(change.upload)
     if change.ordered:
-        yield f"  {change.data_source}: override by a standing order"
+        yield f"  {change.data_source}: standing override for all nodes"
         yield from _changes(change.ordered)
     if change.write is not Write.NONE:
-        verb = {Write.REPLACE: write, Write.CREATE: f"{write} the new file", Write.REMOVE: "remove"}[change.write]
-        yield f"  {one_line(change.path)}: {verb}"
+        yield f"  {one_line(change.path)}: {writes[change.write]}"
         yield from _changes(change.written)
-
-
-def _done(change: DocumentChange, node: NodeReport) -> Iterator[str]:
-    uploaded, written = change.data_source in node.uploaded, change.data_source in node.written
-    if uploaded or change.ordered:
-        yield from _change(_without_write(change), "uploaded", "wrote")
-    if written:
-        verb = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}[change.write]
-        yield f"  {one_line(change.path)}: {verb}"
-        yield from _changes(change.written)
-
-
-def _without_write(change: DocumentChange) -> DocumentChange:
-    return DocumentChange(change.data_source, change.path, change.first, change.upload, Write.NONE, (), change.digests)
 
 
 def _changes(changes: Sequence[LeafChange]) -> Iterator[str]:
@@ -164,18 +152,10 @@ def _rest(node: NodePlan) -> Iterator[str]:
         yield f"  not a data source, left alone: {one_line(', '.join(node.undeclared))}"
 
 
-def _idle(nodes: Sequence[NodePlan]) -> Iterator[str]:
+def _unchanged(nodes: Sequence[NodePlan]) -> Iterator[str]:
     if nodes:
         yield ""
-        yield f"Nothing to do on {count(len(nodes), 'node')}: {some([node.node for node in nodes])}"
-
-
-def _taken_over(nodes: Sequence[NodePlan], title: str) -> Iterator[str]:
-    yield from _listed(title, takeover_lines(nodes))
-
-
-def _without_effect(nodes: Sequence[NodePlan]) -> Iterator[str]:
-    yield from _listed("Overrides without effect:", idle_lines(nodes))
+        yield f"Nothing to do on {count(len(nodes), 'node')}: {shortened([node.node for node in nodes])}"
 
 
 def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -188,24 +168,10 @@ def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
             yield f"  ... and {len(lines) - SHOWN_PROBLEMS} more; --report FILE has them all"
 
 
-def _problems(problems: Sequence[ProductError]) -> Iterator[str]:
-    if not problems:
-        return
-    yield ""
-    yield f"Problems ({len(problems)}):"
-    for problem in problems[:SHOWN_PROBLEMS]:
-        yield f"  {one_line(str(problem))}"
-    if len(problems) > SHOWN_PROBLEMS:
-        yield f"  ... and {len(problems) - SHOWN_PROBLEMS} more; --report FILE has them all"
-
-
-_SHOWN = 12
-
-
 def leftover_lines(found: Leftovers, *, removes: bool, overrides: bool) -> Iterator[str]:
     """Yield the lines of what was found: overrides before all else, then each node."""
     if found.whole:
-        yield f"Nailgun has no environment {found.environment}. The environment itself, and what isn't a node's, stays."
+        yield f"Nailgun has no environment {found.environment}. The environment itself stays, and what is no node's."
     yield from (f"note: {note}" for note in found.notes)
     if not found.nodes:
         yield f"Nothing is left of nodes that environment {found.environment} doesn't have."
@@ -219,11 +185,11 @@ def leftover_lines(found: Leftovers, *, removes: bool, overrides: bool) -> Itera
         for document in node.documents:
             yield f"  {document.data_source}: {_contents(document)}"
         if node.seen_at:
-            yield f"  note: also known from {', '.join(node.seen_at)}; what is remembered of it there stays"
+            yield f"  note: also known from {', '.join(node.seen_at)}; the records from there stay"
     if not removes:
         yield ""
-        yield "Nothing was removed. --remove takes values and records away; with --remove-overrides what is under an"
-        yield "override too. A node that comes back afterwards counts as new."
+        yield "Nothing was removed. --remove removes values and records; --remove-overrides also removes what is under"
+        yield "an override. A node that comes back afterwards counts as new."
 
 
 def _overrides(found: Leftovers, *, removes: bool) -> Iterator[str]:
@@ -259,8 +225,8 @@ def _contents(document: LeftDocument) -> str:
 
 
 def _some(keys: Sequence[str]) -> str:
-    shown = [_plain(key) for key in keys[:_SHOWN]]
-    return ", ".join(shown) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
+    shown = [_plain(key) for key in keys[:_SHOWN_KEYS]]
+    return ", ".join(shown) + (f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else "")
 
 
 def removal_lines(

@@ -1,4 +1,4 @@
-"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants.
+"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants; leases.
 
 Times of runs are seconds since the epoch, those of tenants microseconds. Before 0.1.0 the two halves had a history
 each: what such a database has already, stays.
@@ -29,7 +29,6 @@ def upgrade() -> None:
     if not _adopted(_RUNS, there):
         _nodes()
         _runs()
-        _state()
         _leases()
         _versions()
     else:
@@ -40,6 +39,8 @@ def upgrade() -> None:
         _former()
         _work()
         _page()
+    else:
+        op.drop_table("tenant_leases")
 
 
 def _convert(there: set[str]) -> None:
@@ -50,7 +51,9 @@ def _convert(there: set[str]) -> None:
     op.drop_table("leases")
     _leases()
     if rows:
-        bind.execute(sa.text("INSERT INTO leases VALUES (:name, :run, :host, :until)"), rows)
+        bind.execute(
+            sa.text("INSERT INTO leases (name, holder, host, until) VALUES (:name, :run, :host, :until)"), rows
+        )
     if "configdb_sync_keys" in there:
         op.execute("UPDATE configdb_sync_keys SET tables = 'configdb_sync_schema' WHERE tables = 'sync_schema'")
 
@@ -66,15 +69,19 @@ def _adopted(table: str, there: set[str]) -> bool:
     return True
 
 
+def _required(**columns: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name, kind in columns.items()]
+
+
+def _optional(**columns: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind) for name, kind in columns.items()]
+
+
 def _nodes() -> None:
+    here = {"place": sa.Text, "environment": sa.Integer, "node": sa.Text}
     op.create_table(
         "records",
-        sa.Column("place", sa.Text, nullable=False),
-        sa.Column("environment", sa.Integer, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("data_source", sa.Text, nullable=False),
-        sa.Column("body", sa.LargeBinary, nullable=False),
-        sa.Column("run", sa.Text, nullable=False),
+        *_required(**here, data_source=sa.Text, body=sa.LargeBinary, run=sa.Text),
         sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
         sa.PrimaryKeyConstraint("place", "environment", "node", "data_source"),
     )
@@ -82,19 +89,12 @@ def _nodes() -> None:
     op.create_index("records_by_node", "records", ["node"])
     op.create_table(
         "nodes",
-        sa.Column("place", sa.Text, nullable=False),
-        sa.Column("environment", sa.Integer, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("fqdn", sa.Text, nullable=False),
-        sa.Column("run", sa.Text, nullable=False),
+        *_required(**here, fqdn=sa.Text, run=sa.Text),
         sa.PrimaryKeyConstraint("place", "environment", "node"),
     )
     op.create_table(
         "quiet",
-        sa.Column("place", sa.Text, nullable=False),
-        sa.Column("environment", sa.Integer, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("body", sa.LargeBinary, nullable=False),
+        *_required(**here, body=sa.LargeBinary),
         sa.PrimaryKeyConstraint("place", "environment", "node"),
     )
 
@@ -102,102 +102,58 @@ def _nodes() -> None:
 def _runs() -> None:
     op.create_table(
         "runs",
-        sa.Column("identity", sa.Text, primary_key=True),
-        sa.Column("environment", sa.Integer, nullable=False),
-        sa.Column("place", sa.Text, nullable=False),
-        sa.Column("author", sa.Text, nullable=False),
-        sa.Column("host", sa.Text, nullable=False),
-        sa.Column("pid", sa.Integer, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("stage", sa.Text),
-        sa.Column("started", sa.Double, nullable=False),
-        sa.Column("finished", sa.Double),
-        sa.Column("outcome", sa.Text),
-        sa.Column("exit", sa.Integer),
-        sa.Column("nodes", sa.Integer),
-        sa.Column("uploads", sa.Integer),
-        sa.Column("writes", sa.Integer),
-        sa.Column("problems", sa.Integer),
-        sa.Column("digest", sa.Text),
-        sa.Column("bytes", sa.BigInteger),
+        *_required(identity=sa.Text, environment=sa.Integer, place=sa.Text, author=sa.Text, host=sa.Text),
+        *_required(pid=sa.Integer, kind=sa.Text, started=sa.Double),
+        *_optional(stage=sa.Text, finished=sa.Double, outcome=sa.Text, exit=sa.Integer, nodes=sa.Integer),
+        *_optional(uploads=sa.Integer, writes=sa.Integer, problems=sa.Integer, digest=sa.Text, bytes=sa.BigInteger),
         sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
+        sa.PrimaryKeyConstraint("identity"),
     )
     op.create_index("runs_by_environment", "runs", ["environment", "number"])
     op.create_index("runs_by_number", "runs", ["number"])
     op.create_table(
         "run_nodes",
-        sa.Column("run", sa.Text, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("outcome", sa.Text, nullable=False),
-        sa.Column("uploads", sa.Integer, nullable=False),
-        sa.Column("writes", sa.Integer, nullable=False),
-        sa.Column("problems", sa.Integer, nullable=False),
+        *_required(run=sa.Text, node=sa.Text, outcome=sa.Text),
+        *_required(uploads=sa.Integer, writes=sa.Integer, problems=sa.Integer),
         sa.PrimaryKeyConstraint("run", "node"),
     )
-    op.create_table(
-        "run_reports",
-        sa.Column("run", sa.Text, primary_key=True),
-        sa.Column("body", sa.LargeBinary, nullable=False),
-    )
-
-
-def _state() -> None:
+    op.create_table("run_reports", *_required(run=sa.Text, body=sa.LargeBinary), sa.PrimaryKeyConstraint("run"))
     op.create_table(
         "open_problems",
-        sa.Column("environment", sa.Integer, nullable=False),
-        sa.Column("place", sa.Text, nullable=False),
-        sa.Column("node", sa.Text, nullable=False),
-        sa.Column("number", sa.Integer, nullable=False),
-        sa.Column("data_source", sa.Text),
-        sa.Column("what", sa.Text, nullable=False),
-        sa.Column("run", sa.Text, nullable=False),
+        *_required(environment=sa.Integer, place=sa.Text, node=sa.Text, number=sa.Integer),
+        *_required(what=sa.Text, run=sa.Text),
+        *_optional(data_source=sa.Text),
         sa.PrimaryKeyConstraint("environment", "place", "node", "number"),
     )
     op.create_table(
         "withheld",
-        sa.Column("digest", sa.Text, primary_key=True),
-        sa.Column("environment", sa.Integer),
-        sa.Column("run", sa.Text),
-        sa.Column("noted", sa.Double, nullable=False),
-        sa.Column("changes", sa.LargeBinary),
-        sa.Column("author", sa.Text),
-        sa.Column("approved", sa.Double),
-        sa.Column("spent", sa.Text),
+        *_required(digest=sa.Text, noted=sa.Double),
+        *_optional(environment=sa.Integer, run=sa.Text, changes=sa.LargeBinary, author=sa.Text),
+        *_optional(approved=sa.Double, spent=sa.Text),
         sa.Column("runs", sa.Integer, nullable=False, server_default="0"),
+        sa.PrimaryKeyConstraint("digest"),
     )
 
 
 def _leases() -> None:
     op.create_table(
         "leases",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("holder", sa.Text, nullable=False),
-        sa.Column("host", sa.Text, nullable=False),
-        sa.Column("until", sa.Double, nullable=False),
+        *_required(name=sa.Text, holder=sa.Text, host=sa.Text, until=sa.Double),
+        sa.PrimaryKeyConstraint("name"),
     )
 
 
 def _versions() -> None:
     op.create_table(
-        "document_blobs",
-        sa.Column("address", sa.Text, primary_key=True),
-        sa.Column("body", sa.LargeBinary, nullable=False),
+        "document_blobs", *_required(address=sa.Text, body=sa.LargeBinary), sa.PrimaryKeyConstraint("address")
     )
     op.create_table(
         "document_versions",
-        sa.Column("server", sa.Text, nullable=False),
-        sa.Column("environment", sa.BigInteger, nullable=False),
-        sa.Column("level", sa.Text, nullable=False),
-        sa.Column("data_source", sa.Text, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("number", sa.Integer, nullable=False),
-        sa.Column("time", sa.Double, nullable=False),
-        sa.Column("author", sa.Text),
-        sa.Column("run", sa.Text),
-        sa.Column("comment", sa.Text),
-        sa.Column("digest", sa.Text, nullable=False),
-        sa.Column("content", sa.Text, sa.ForeignKey("document_blobs.address"), nullable=False),
+        *_required(server=sa.Text, environment=sa.BigInteger, level=sa.Text, data_source=sa.Text, kind=sa.Text),
+        *_required(number=sa.Integer, time=sa.Double, digest=sa.Text, content=sa.Text),
+        *_optional(author=sa.Text, run=sa.Text, comment=sa.Text),
         sa.PrimaryKeyConstraint("server", "environment", "level", "data_source", "kind", "number"),
+        sa.ForeignKeyConstraint(["content"], ["document_blobs.address"]),
     )
     op.create_index("document_versions_by_content", "document_versions", ["content"])
 
@@ -331,13 +287,6 @@ def _work() -> None:
         sa.Column("failure", sa.Text, nullable=True),
         sa.PrimaryKeyConstraint("number", name="pk_tenant_outbox"),
         sqlite_autoincrement=True,
-    )
-    op.create_table(
-        "tenant_leases",
-        sa.Column("name", sa.String(32), nullable=False),
-        sa.Column("holder", sa.Text, nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_tenant_leases"),
     )
     op.create_table(
         "tenant_audit",
