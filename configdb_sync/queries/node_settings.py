@@ -110,11 +110,11 @@ class Arrangement:
                 yield from sorted(name for name in found.sources if name.rpartition("/")[0] == source.folder)
 
 
-def _variables(facts: NodeFacts) -> dict[str, Json]:
+def _variables(node: NodeFacts) -> dict[str, Json]:
     """Return the facts of Facter that the base files tell."""
-    known = {"fqdn": facts.fqdn, "hostname": facts.hostname}
-    if facts.fqdn is not None:
-        known["domain"] = facts.fqdn.partition(".")[2]
+    known = {"fqdn": node.fqdn, "hostname": node.hostname}
+    if node.fqdn is not None:
+        known["domain"] = node.fqdn.partition(".")[2]
     plain = {name: value for name, value in known.items() if value is not None}
     return {**plain, "facts": plain}
 
