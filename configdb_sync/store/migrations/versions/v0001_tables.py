@@ -19,7 +19,7 @@ branch_labels = None
 depends_on = None
 
 _RUNS, _TENANTS = "sync_schema", "tenants_schema"
-"""The tables that said of each half which version it was of."""
+"""The tables that held the version of each half."""
 _STATUSES = ("active", "build", "error")
 
 
@@ -59,12 +59,12 @@ def _convert(there: set[str]) -> None:
 
 
 def _adopted(table: str, there: set[str]) -> bool:
-    """Tell whether a half is there; the table that says so is dropped. Raises ``CommandError`` for an older one."""
+    """Tell whether a half is there, and drop its version's table. Raises ``CommandError`` for an older one."""
     if table not in there:
         return False
     found = op.get_bind().execute(sa.text(f"SELECT version_num FROM {table}")).scalar()  # noqa: S608
     if found != revision:
-        raise CommandError(f"{table} says {found!r}")
+        raise CommandError(f"{table} holds {found!r}")
     op.drop_table(table)
     return True
 
