@@ -227,6 +227,17 @@ def named_nodes(
     return found
 
 
+def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
+    """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
+    from configdb_sync.queries.node_settings import Arrangement, read_settings
+
+    nodes = named_nodes(session, client, environment, ())
+    below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
+    arrangement = Arrangement(session.settings.data_sources)
+    found = _environment(client, environment)
+    return list(read_settings(client, found, below, arrangement, parallel=session.settings.parallel)[0].values())
+
+
 @contextmanager
 def _settings(session: Session, environment: int, nodes: Sequence[str]) -> Iterator[list[NodeSettings]]:
     with session.client() as client:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from configdb_sync.cli.options import (
 )
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.errors import SettingsError
+from configdb_sync.errors import ProductError, SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
 
+_DATA_SOURCE = ("--data-source", "--resource", "-r", "data_source")
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
 _AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
@@ -75,12 +76,14 @@ class ValueTarget:
 
 def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name a place in ConfigDB; it gets a ``ValueTarget`` as its first argument."""
+    text = "The data source."
+    return _target_options(function, what_option(*_DATA_SOURCE, required=True, metavar="NAME", help=text))
 
+
+def _target_options(function: Callable[..., Any], data_source_option: Callable[..., Any]) -> Callable[..., Any]:
     @with_session(*CONNECTION)
     @env_option(lowest=0)
-    @what_option(
-        "--data-source", "--resource", "-r", "data_source", required=True, metavar="NAME", help="The data source."
-    )
+    @data_source_option
     @what_option(
         "--level",
         "levels",
@@ -90,11 +93,11 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(function)
     def wrapped(
-        session: Session, *, environment: int, data_source: str, levels: tuple[str, ...], **options: Any
+        session: Session, *, environment: int, data_source: str | None, levels: tuple[str, ...], **options: Any
     ) -> Any:
-        return function(ValueTarget(session, environment, data_source, levels), **options)
+        return function(ValueTarget(session, environment, data_source or "", levels), **options)
 
-    return wrapped
+    return wrapped  # type: ignore[no-any-return]
 
 
 def level_path(session: Session, client: ConfigDBClient, environment: int, levels: tuple[str, ...]) -> LevelPath:
@@ -196,10 +199,13 @@ def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whol
     warn_of_node(change.place)
 
 
-@command(
-    "override", example="configdb-sync override --env 1 --level nodes=3 -r globals --key debug --type bool --value true"
-)
-@target_options
+def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    text = "The data source.  [default: the one that Puppet reads the key from]"
+    return _target_options(function, what_option(*_DATA_SOURCE, metavar="NAME", help=text))
+
+
+@command("override", example="configdb-sync override --env 1 --level nodes=3 --key debug --type bool --value true")
+@_override_options
 @_key_option
 @_value_options
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
@@ -215,6 +221,12 @@ def override(
 
     target.refuse_records()
     session, environment = target.session, target.environment
+    if not target.data_source:
+        if copy_from is not None or key is None:
+            raise SettingsError(
+                "the data source is not named", way_out="name it with --data-source, or a key with --key"
+            )
+        target = _read_by_puppet(target, edits.parse_key(key))
     if copy_from is not None:
         with session.client(comment=comment) as client:
             node = session.addresses(client, environment).named_value(copy_from, lambda: session.seen(environment))
@@ -226,11 +238,56 @@ def override(
         return
     with session.client(comment=comment) as client:
         change = changes.override(client, target.place(client), path, content)
+        hidden = [] if path is None else _hidden(target, client, change.place.levels, path)
     report(change, "overridden")
+    for line in hidden:
+        click.echo(line, err=True)
     if path is not None and len(path) > 1:
         click.echo(f"The whole block {path[0]!r} keeps its present content: ConfigDB merges whole top-level keys.")
     if not change.place.innermost:
         click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
+
+
+def _read_by_puppet(target: ValueTarget, path: KeyPath) -> ValueTarget:
+    """Return the target with the data source that Puppet reads a key from (U25). Raises ``SettingsError``."""
+    from configdb_sync.cli.queries import settings_below
+    from configdb_sync.overrides import checks
+
+    session, environment = target.session, target.environment
+    with session.client() as client:
+        levels = level_path(session, client, environment, target.levels)
+        nodes = {one.node: one.layers for one in settings_below(session, client, environment, levels)}
+    found = checks.source_of(nodes, path)
+    if found is None:
+        close = checks.close_keys([layer.document for layers in nodes.values() for layer in layers], path)
+        hint = f"did you mean {' or '.join(close)}? Otherwise name" if close else "name"
+        raise SettingsError(
+            f"no node of that level has the key {edits.shown_key(path)}",
+            way_out=f"{hint} the data source of a new key with --data-source",
+        )
+    click.echo(f"Puppet reads {edits.shown_key(path)} from {found}.", err=True)
+    return replace(target, data_source=found)
+
+
+def _hidden(target: ValueTarget, client: ConfigDBClient, levels: LevelPath, path: KeyPath) -> list[str]:
+    """Return what an override's author must know: that Puppet reads the key from another data source (U25)."""
+    from configdb_sync.cli.queries import settings_below
+    from configdb_sync.overrides import checks
+
+    try:
+        nodes = {one.node: one.layers for one in settings_below(target.session, client, target.environment, levels)}
+    except ProductError:
+        return []  # The override is made; of nodes that ConfigDB does not know there is nothing to say.
+    key, found = edits.shown_key(path), []
+    for one in checks.hidings(nodes, target.data_source, path):
+        which = f"{'node' if len(one.nodes) == 1 else 'nodes'} {', '.join(one.nodes[:_SHOWN])}"
+        if one.how is checks.Hidden.WHOLLY:
+            found.append(f"Note: it has no effect on {which}: Puppet reads {key} from {one.data_source} there.")
+        else:
+            found.append(
+                f"Note: on {which} only lookups that merge mappings read it: {one.data_source} has {path[0]}, too."
+            )
+    return found
 
 
 def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: str | None) -> None:

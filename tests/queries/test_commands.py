@@ -149,3 +149,34 @@ def test_a_real_environment_is_answered_alike_from_configdb_and_from_files(produ
             quoted = json.dumps(key) if "." in key else key
             ask = ("lookup", quoted, "--env", 16, "--node", node.uid, "--merge", "deep", "--format", "json")
             assert product(*ask).out == product(*ask, "--from", top).out
+
+
+def test_an_override_goes_to_the_data_source_that_puppet_reads(filled: Product, trees: Path) -> None:
+    """U25."""
+    ask = ("override", "--env", 5, "--level", "nodes=1", "--type", "bool", "--value", "true")
+    done = filled(*ask, "--key", "debug")
+    assert done.code == Exit.OK, done.err
+    assert "Puppet reads debug from globals." in done.err
+    assert filled("lookup", "debug", "--env", 5, "--node", 1).out == "true\n"
+    assert filled("sync", "--env", 5, "--from", trees).code == Exit.OK
+    assert filled("lookup", "debug", "--env", 5, "--node", 1, "--from", trees).out == "true\n"
+    done = filled(*ask, "--key", "debgu")
+    assert done.code == Exit.USAGE
+    assert "did you mean debug" in done.err
+    assert filled(*ask).code == Exit.USAGE
+
+
+def test_an_override_that_another_data_source_hides_says_so(filled: Product) -> None:
+    """U25."""
+    ask = ("override", "--env", 5, "--level", "nodes=1", "--data-source", "astute", "--type", "bool", "--value", "true")
+    done = filled(*ask, "--key", "debug")
+    assert "no effect on node 1: Puppet reads debug from globals" in done.err
+    done = filled(*ask, "--key", "nova.more")
+    assert "only lookups that merge mappings" in done.err
+    assert "Note" not in filled(*ask, "--key", "roles").err
+
+
+def test_an_override_of_all_nodes_is_asked_of_all(filled: Product) -> None:
+    """U25."""
+    done = filled("override", "--env", 5, "--key", "nova.workers", "--type", "int", "--value", "8")
+    assert "Puppet reads nova.workers from globals." in done.err
