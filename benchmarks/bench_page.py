@@ -20,11 +20,10 @@ from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.tenants.access import OpenAccess
-from configdb_sync.tenants.app import Application
+from configdb_sync.tenants.app import TenantsApplication
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.web.access import OpenAccess
 from tests.peers import browser
 from tests.status_page.filled_environment import fill
 
@@ -76,7 +75,7 @@ def anew(state: Path, rounds: int) -> Measure:
         context = Context(registry)
         history = History.opened(registry.database, versions, Masker(b"k" * 32), LEVELS, clock)
         pages = Pages(StatusApi(context, history), OpenAccess(), None, clock, public=False, secure=False)
-        application = Application(context, OpenAccess(), clock, pages=pages)
+        application = TenantsApplication(context, OpenAccess(), clock, pages=pages)
         environ: Any = {"REQUEST_METHOD": "GET", "RAW_URI": page(number), "HTTP_HOST": "localhost"}
         status: list[str] = []
         b"".join(application({**environ, "wsgi.input": io.BytesIO()}, lambda line, _: status.append(line)))  # type: ignore[arg-type]

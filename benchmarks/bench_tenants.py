@@ -25,13 +25,12 @@ from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.store import schema
-from configdb_sync.tenants.access import OpenAccess
-from configdb_sync.tenants.app import Application
+from configdb_sync.tenants.app import TenantsApplication
 from configdb_sync.tenants.context import Context
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
+from configdb_sync.web.access import OpenAccess
 from tests.peers import keystone, postgresql
 
 TENANTS = 100
@@ -144,7 +143,7 @@ class InProcess:
 
     def __init__(self, url: str) -> None:
         self.registry = Registry(open_registry(url, connections=2))
-        self.application = Application(Context(self.registry), OpenAccess(), SystemClock())
+        self.application = TenantsApplication(Context(self.registry), OpenAccess(), SystemClock())
 
     def ask(self, method: str, target: str) -> None:
         """Make a request; raise RuntimeError unless it is answered with less than 400."""

@@ -110,8 +110,7 @@ class Session:
 
     def registry(self, connections: int = 8) -> Registry:
         """Open the registry of tenants."""
-        from configdb_sync.tenants.opening import open_registry
-        from configdb_sync.tenants.registry import Registry
+        from configdb_sync.tenants.registry import Registry, open_registry
 
         return Registry(open_registry(self.database, connections=connections))
 

@@ -24,13 +24,12 @@ from configdb_sync.exits import Exit
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.options import F
-    from configdb_sync.configdb_server.access import Access as ConfigDBAccess
     from configdb_sync.status_page.sessions import Sessions
-    from configdb_sync.tenants.access import Access
     from configdb_sync.tenants.outbox_worker import Connected
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.registry import Registry
     from configdb_sync.tenants.status_chain import Chain
+    from configdb_sync.web.access import Access
     from configdb_sync.web.service import Transport
 
 
@@ -78,6 +77,9 @@ _auth_option = click.option(
     show_default=True,
     help="Who may call: who has the token, users of Keystone, or everyone (loopback only).",
 )
+_refused_rate_option = _default_option(
+    "--refused-rate", 10, click.FloatRange(0), "N", "Bad tokens per second from one address; 0: no limit."
+)
 
 
 @click.group(cls=CommandGroup)
@@ -93,6 +95,7 @@ def configdb() -> None:
 @file_option("--token-file", text="File with the token, mode 0600.  [default: made in the state folder]")
 @_default_option("--write-role", "admin", str, "ROLE", "With keystone: role that may read and write.")
 @click.option("--read-role", metavar="ROLE", help="With keystone: role that may only read.")
+@_refused_rate_option
 @_transport_options
 @_default_option("--body-limit", 64, click.IntRange(1), "MIB", "Largest body of a request.")
 @_default_option("--versions", 30, click.IntRange(1), "N", "Number of versions to keep of each document.")
@@ -104,6 +107,7 @@ def serve(
     token_file: Path | None,
     write_role: str,
     read_role: str | None,
+    refused_rate: float,
     transport: Transport,
     body_limit: int,
     versions: int,
@@ -114,28 +118,42 @@ def serve(
     the login of the settings to validate the callers' tokens.
     """
     from configdb_sync.cli.command_session import sign_log_lines
-    from configdb_sync.configdb_server import service
-    from configdb_sync.configdb_server.access import Guard, OpenAccess, TokenAccess, guard
-    from configdb_sync.configdb_server.messages import Limits
+    from configdb_sync.configdb_server import app
+    from configdb_sync.configdb_server.messages import ServerLimits
     from configdb_sync.keystone import clouds
+    from configdb_sync.web.access import KeystoneAccess, OpenAccess, TokenAccess, limited
+    from configdb_sync.web.service import read_listen
 
     sign_log_lines(session.service_id)
-    access: ConfigDBAccess | Guard = OpenAccess()
-    if auth == "keystone":
-        access = guard(clouds.read(session.environ), write_role, read_role)
-    elif auth == "token":
-        access = TokenAccess(session.state.token() if token_file is None else read_token(token_file))
+    cloud = clouds.read(session.environ) if auth == "keystone" else None
+    token = ""
+    if auth == "token":
+        token = session.state.token() if token_file is None else read_token(token_file)
+
+    def access() -> Access:
+        if auth == "none":
+            return OpenAccess()
+        rate = refused_rate / transport.workers
+        if cloud is None:
+            return limited(TokenAccess(token, realm="configdb"), SystemClock(), rate)
+        users = KeystoneAccess(cloud, None, SystemClock(), name="configdb-sync-configdb")
+        return limited(users, SystemClock(), rate, keystone=True)
 
     def announce(url: str) -> None:
         click.echo(f"ConfigDB listens on {url}")
         if auth == "token":
             click.echo(f"its token is in {token_file or session.state.token_file}")
 
-    limits = Limits(body=body_limit * 1024 * 1024, versions=versions)
-    listening = service.read_listen(listen)
-    service.serve(
-        service.Service(listening, access, session.configdb_database, **vars(transport), limits=limits), announce
+    settings = app.ServerSettings(
+        listen=read_listen(listen),
+        transport=transport,
+        access=access,
+        database_url=session.configdb_database,
+        roles=None if cloud is None else app.KeystoneRoles(write_role, read_role),
+        unguarded=auth == "none",
+        limits=ServerLimits(body=body_limit * 1024 * 1024, versions=versions),
     )
+    app.serve(settings, announce)
 
 
 @command("serve", example="configdb-sync tenants serve --admin 127.0.0.1:8083 --public 10.20.0.2:8084")
@@ -158,7 +176,7 @@ def serve(
     "--rate", 100, click.FloatRange(0), "N", "Requests per second of a tenant's users, for each process; 0: no limit."
 )
 @_default_option("--admin-rate", 0, click.FloatRange(0), "N", "The same for one user of the admin endpoint.")
-@_default_option("--refused-rate", 10, click.FloatRange(0), "N", "Bad tokens per second from one address; 0: no limit.")
+@_refused_rate_option
 @file_option("--metrics-token-file", text="File with a token (mode 0600) that can only read /metrics.")
 @_default_option(
     "--metrics-tenants", 100, click.IntRange(0), "N", "Number of tenants with their own metrics; others share one."
@@ -217,7 +235,7 @@ def serve_tenants(
     # A request waits for its answer: what can't be asked now is asked again later.
     policy_of_requests = RetryPolicy(attempts=2, whole=5.0)
     session.records().close()  # Makes the tables of the runs, which the status needs.
-    told = service.Service(
+    told = service.TenantsService(
         admin=read_listen(given["admin"], "--admin"),
         access=accesses.admin,
         database_url=session.database,
@@ -266,17 +284,12 @@ class _Accesses:
         return access if self.auth == "none" else self._limited(access)
 
     def _limited(self, access: Access) -> Access:
-        from configdb_sync.tenants.access import LimitedAccess
-        from configdb_sync.tenants.limiting import buckets
+        from configdb_sync.web.access import limited
 
-        # No process knows what another one refused: each has its part of the rate. Keystone is asked about every bad
-        # token; a comparison here costs nothing, and many clients may share an address.
-        at_once = 2 if self.auth == "keystone" else 8
-        few = buckets(SystemClock(), self.refused_rate, at_once)
-        return access if few is None else LimitedAccess(access, few)
+        return limited(access, SystemClock(), self.refused_rate, keystone=self.auth == "keystone")
 
     def _operators(self) -> Access:
-        from configdb_sync.tenants.access import OpenAccess, TokenAccess
+        from configdb_sync.web.access import OpenAccess, TokenAccess
 
         if self.auth == "keystone":
             return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
@@ -298,7 +311,7 @@ class _Accesses:
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None if everyone may see them."""
         from configdb_sync.status_page.sessions import TokenSessions
-        from configdb_sync.tenants.access import TokenAccess
+        from configdb_sync.web.access import TokenAccess
 
         if self.auth == "keystone":
             return _keystone_sessions(self.session.environ, access, tenants=False)
@@ -336,7 +349,7 @@ def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: b
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
     from configdb_sync.keystone import clouds
-    from configdb_sync.tenants.keystone import KeystoneAccess
+    from configdb_sync.web.access import KeystoneAccess
 
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
 

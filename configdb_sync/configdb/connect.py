@@ -158,7 +158,7 @@ def _embedded(database_url: str | None, workers: int) -> Transport:
     if database_url is None:
         raise SettingsError("the embedded ConfigDB needs a database", way_out="see --configdb-database and --state")
     # Only here the client knows of the server, and only when it is to be in this process.
-    from configdb_sync.configdb_server import access, app
+    from configdb_sync.configdb_server import app
 
-    application = app.create_app(database_url, access=access.OpenAccess(), connections=workers)
+    application = app.create_app(database_url, connections=workers)
     return InProcessTransport(application, application.close)

@@ -1,9 +1,10 @@
-"""The WSGI application: finds the handler of a request, lets the caller in, answers every fault in one shape."""
+"""The server: finds the handler of a request, lets the caller in, answers every fault in one shape; and its start."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,27 @@ from werkzeug.routing import BaseConverter, Map, Rule
 from werkzeug.wrappers import Request, Response
 
 from configdb_sync.configdb_server import components, documents, environments, overrides
-from configdb_sync.configdb_server.access import Access, OpenAccess
 from configdb_sync.configdb_server.document_paths import DocumentPath, EtagsPath, OverridesPath, id_or_name, read_path
-from configdb_sync.configdb_server.messages import PRODUCT, PRODUCT_HEADER, Call, Limits, refused
+from configdb_sync.configdb_server.messages import (
+    AUTHOR_HEADER,
+    PRODUCT,
+    PRODUCT_HEADER,
+    ConfigDBRequest,
+    ServerLimits,
+    header_text,
+    refused,
+)
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.store.database import Database
 from configdb_sync.store.keyring import EncryptionKeyError
-from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.access import Access, Caller, OpenAccess
+from configdb_sync.web.refusals import FAILED, RefusalError, refuse
+from configdb_sync.web.requests import client_address
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+    from configdb_sync.web.service import Listen, Transport
 
 log = logging.getLogger(__name__)
 
@@ -101,18 +113,48 @@ def _map() -> Map:
     )
 
 
-class Application:
+@dataclass(frozen=True)
+class KeystoneRoles:
+    """What users of Keystone may do. Reading needs a role as well: the documents hold every password of a cloud, and
+    any of its users has a token. ``read``: a role that may read alone, None for none."""
+
+    write: str
+    read: str | None = None
+
+    def check(self, caller: Caller, *, writing: bool) -> None:
+        """Raise ``RefusalError`` 403 if a user has none of the roles that it takes."""
+        wanted = [self.write] if writing or self.read is None else [self.read, self.write]
+        if caller.roles.isdisjoint(role.lower() for role in wanted):
+            doing = "change" if writing else "read"
+            roles = " or ".join(wanted)
+            raise refuse(403, f"user {caller.name!r} may not {doing} anything here: it needs the role {roles}")
+
+
+class ConfigDBApplication:
     """The embedded ConfigDB as a WSGI callable; thread-safe; all its state is in the database."""
 
-    def __init__(self, database: Database, access: Access, limits: Limits, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        access: Access,
+        roles: KeystoneRoles | None,
+        limits: ServerLimits,
+        clock: Callable[[], datetime],
+        *,
+        behind_proxy: bool,
+    ) -> None:
         self._database = database
         self._access = access
+        self._roles = roles
         self._limits = limits
         self._clock = clock
+        self._behind_proxy = behind_proxy
         self._routes = _map().bind("")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
+        if self._behind_proxy:
+            environ["REMOTE_ADDR"] = client_address(environ, behind_proxy=True)
         response = self._answer(Request(environ, populate_request=False))
         response.headers[PRODUCT_HEADER] = PRODUCT
         return response(environ, start_response)
@@ -123,9 +165,9 @@ class Application:
 
     def _answer(self, request: Request) -> Response:
         try:
-            author = self._access.author(request.headers, request.environ, writing=request.method not in _READING)
+            author = self._author(request)
             handler, arguments = self._route(_path(request), request.method)
-            call = Call(request, self._database, self._limits, author, self._clock)
+            call = ConfigDBRequest(request, self._database, self._limits, author, self._clock)
             return handler(call, **arguments)
         except RefusalError as refusal:
             if refusal.status >= 500:
@@ -138,7 +180,18 @@ class Application:
             return refused(refuse(error.code or 500, error.description or error.name))
         except Exception:
             log.exception("a fault of the server's own")
-            return refused(refuse(500, "the server failed; its log tells more"))
+            return refused(refuse(500, FAILED))
+
+    def _author(self, request: Request) -> str:
+        """Return under which name changes go into the history: a user's of Keystone, else what the caller says.
+
+        Raises ``RefusalError``: 400 for a name that can't be read, 401, 403, 429.
+        """
+        caller = self._access.caller(request.environ)
+        if self._roles is None:
+            return header_text(request.headers, AUTHOR_HEADER) or caller.name
+        self._roles.check(caller, writing=request.method not in _READING)
+        return caller.name
 
     def _route(self, path: str, method: str) -> tuple[Handler, dict[str, Any]]:
         try:
@@ -186,14 +239,67 @@ def create_app(
     database_url: str,
     *,
     access: Access = OpenAccess(),  # noqa: B008  # frozen
-    limits: Limits = Limits(),  # noqa: B008  # frozen
+    roles: KeystoneRoles | None = None,
+    limits: ServerLimits = ServerLimits(),  # noqa: B008  # frozen
     clock: Callable[[], datetime] = _now,
     connections: int = 8,
-) -> Application:
+    behind_proxy: bool = False,
+) -> ConfigDBApplication:
     """Return the server on a database, which is brought up to date first.
 
-    ``access`` is open by default, as it must be for calls without a socket; whoever listens gives another.
-    ``clock`` tells the time of changes, with a time zone. ``connections`` is how many to the database are kept.
+    ``access`` is open by default, as it must be for calls without a socket; whoever listens gives another. ``roles``:
+    callers are users of Keystone, and these may call. ``clock`` tells the time of changes, with a time zone.
+    ``connections`` is how many to the database are kept. ``behind_proxy``: a client's address is what the proxy says.
     Raises ``StateError`` if the database can't be used.
     """
-    return Application(open_configdb(database_url, connections=connections), access, limits, clock)
+    database = open_configdb(database_url, connections=connections)
+    return ConfigDBApplication(database, access, roles, limits, clock, behind_proxy=behind_proxy)
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """All that a server process needs. ``access`` is made in each worker; ``unguarded``: it lets anyone in."""
+
+    listen: Listen
+    transport: Transport
+    access: Callable[[], Access]
+    database_url: str
+    roles: KeystoneRoles | None = None
+    unguarded: bool = False
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+
+def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
+    """Listen until SIGTERM or SIGINT; ``announce`` gets the URL once connections are taken.
+
+    Never returns but by ``SystemExit``: 0 after a clean stop. Raises before it listens: ``StateError``, and
+    ``SettingsError`` if the server would be open to whom it must not: it holds every password of a cloud.
+    """
+    # Late: the server without a socket needs no gunicorn.
+    from configdb_sync.web.service import Gunicorn, check_bindable, check_reach
+
+    listen, transport = settings.listen, settings.transport
+    check_reach(listen, transport, unguarded=settings.unguarded)
+    check_bindable(listen)
+    open_configdb(settings.database_url, connections=1).close()  # connections don't outlive a fork
+
+    def make(_ports: list[int]) -> tuple[Any, Any]:
+        application = create_app(
+            settings.database_url,
+            access=settings.access(),
+            roles=settings.roles,
+            limits=settings.limits,
+            connections=transport.threads,
+            behind_proxy=transport.behind_proxy,
+        )
+        return application, application
+
+    Gunicorn(
+        "configdb",
+        [listen],
+        transport,
+        make,
+        refused=refused,
+        body_limit=settings.limits.body,
+        ready=lambda ports: announce(f"{transport.scheme}://{listen.address(ports[0])}"),
+    ).run()

@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from werkzeug.wrappers import Response
 
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import checked_text, sweep_all
@@ -18,9 +17,8 @@ from configdb_sync.configdb_server.document_paths import id_or_name, is_id, quot
 from configdb_sync.configdb_server.key_operations import checked_result, operate, read_paths
 from configdb_sync.configdb_server.locks import change_catalog
 from configdb_sync.configdb_server.messages import (
-    Call,
+    ConfigDBRequest,
     id_of,
-    json_answer,
     list_of,
     listing,
     name_of,
@@ -31,19 +29,20 @@ from configdb_sync.configdb_server.messages import (
 )
 from configdb_sync.jsonvalues import Json, loads
 from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.responses import ApiResponse, json_response
 
 _COMPONENTS = schema.components
 _DEFINITIONS = schema.resource_definitions
 
 
-def list_components(call: Call) -> Response:
+def list_components(request: ConfigDBRequest) -> ApiResponse:
     """GET /components: all, by id, with their definitions."""
-    return listing(call.read(lambda connection: _components(connection, None)), call.conditions())
+    return listing(request.read(lambda connection: _components(connection, None)), request.preconditions())
 
 
-def create_component(call: Call) -> Response:
+def create_component(request: ConfigDBRequest) -> ApiResponse:
     """POST /components: a component and its definitions; 409 for a name that is taken."""
-    fields = object_of(call.body(), "a component")
+    fields = object_of(request.body(), "a component")
     name = name_of(required(fields, "name", "a component"), "a component's name", numeric=True)
     made = [new_definition(item) for item in list_of(fields.get("resource_definitions", []), "resource_definitions")]
     _refuse_twice(definition["name"] for definition in made)
@@ -55,26 +54,26 @@ def create_component(call: Call) -> Response:
         return _components(connection, found)[0]
 
     try:
-        return json_answer(change_catalog(call.database, work), 201)
+        return json_response(change_catalog(request.database, work), 201)
     except IntegrityError:
         raise refuse(409, f"there is a component {quoted(name)} already") from None
 
 
-def show_component(call: Call, component: int) -> Response:
+def show_component(request: ConfigDBRequest, component: int) -> ApiResponse:
     """GET /components/{id}."""
-    found = call.read(lambda connection: _components(connection, component))
+    found = request.read(lambda connection: _components(connection, component))
     if not found:
         raise _no_component(component)
-    return json_answer(found[0])
+    return json_response(found[0])
 
 
-def change_component(call: Call, component: int) -> Response:
+def change_component(request: ConfigDBRequest, component: int) -> ApiResponse:
     """PATCH or PUT /components/{id}: its name, and the set of its definitions by id.
 
     Definitions of other components move here with their values; those left out are deleted with theirs.
     """
-    with call.missing_first(lambda connection: _check(connection, component)):
-        fields = object_of(call.body(), "a component")
+    with request.missing_first(lambda connection: _check(connection, component)):
+        fields = object_of(request.body(), "a component")
         name = name_of(fields["name"], "a component's name", numeric=True) if "name" in fields else None
         wanted = _definition_ids(fields.get("resource_definitions"))
 
@@ -86,20 +85,20 @@ def change_component(call: Call, component: int) -> Response:
             _replace_definitions(connection, component, wanted)
 
     try:
-        change_catalog(call.database, work)
+        change_catalog(request.database, work)
     except IntegrityError:
         raise refuse(409, f"the name {quoted(name)} is taken, or two of the definitions share a name") from None
     if wanted is not None:
-        sweep_all(call.database)
+        sweep_all(request.database)
     return no_content()
 
 
-def delete_component(call: Call, component: int) -> Response:
+def delete_component(request: ConfigDBRequest, component: int) -> ApiResponse:
     """DELETE /components/{id}: with its definitions and their values, in all environments."""
-    return delete_row(call, _COMPONENTS, component, _no_component(component))
+    return delete_row(request, _COMPONENTS, component, _no_component(component))
 
 
-def delete_empty_component(call: Call, component: int) -> Response:
+def delete_empty_component(request: ConfigDBRequest, component: int) -> ApiResponse:
     """DELETE /components/{id}/empty: if it has no definitions; 409 if it has any, so that none ever goes with it."""
 
     def work(connection: Connection) -> None:
@@ -109,7 +108,7 @@ def delete_empty_component(call: Call, component: int) -> Response:
             raise refuse(409, f"component {component} has resource definitions")
         connection.execute(delete(_COMPONENTS).where(_COMPONENTS.c.id == component))
 
-    change_catalog(call.database, work)
+    change_catalog(request.database, work)
     return no_content()
 
 
@@ -168,19 +167,19 @@ def _definition_ids(given: Json) -> list[int] | None:
     ]
 
 
-def list_definitions(call: Call) -> Response:
+def list_definitions(request: ConfigDBRequest) -> ApiResponse:
     """GET /resource_definitions: all by id; ``?component_id=N`` of one component, empty of none."""
     statement = definition_rows()
-    given = call.request.args.get("component_id")
+    given = request.args.get("component_id")
     if given is not None:
         statement = statement.where(_DEFINITIONS.c.component_id == _number(given) if given else _without_component())
-    rows = call.read(lambda connection: connection.execute(statement).all())
-    return json_answer([definition_of(row) for row in rows])
+    rows = request.read(lambda connection: connection.execute(statement).all())
+    return json_response([definition_of(row) for row in rows])
 
 
-def create_definition(call: Call) -> Response:
+def create_definition(request: ConfigDBRequest) -> ApiResponse:
     """POST /resource_definitions: 409 for an unknown component or a name that it has already."""
-    fields = object_of(call.body(), "a resource definition")
+    fields = object_of(request.body(), "a resource definition")
     definition = new_definition(fields)
     component = _component_id(fields.get("component_id"))
 
@@ -191,21 +190,21 @@ def create_definition(call: Call) -> Response:
         return _one_definition(connection, found)
 
     try:
-        return json_answer(change_catalog(call.database, work), 201)
+        return json_response(change_catalog(request.database, work), 201)
     except IntegrityError:
         raise _definition_conflict(component, definition["name"]) from None
 
 
-def show_definition(call: Call, definition: int) -> Response:
+def show_definition(request: ConfigDBRequest, definition: int) -> ApiResponse:
     """GET /resource_definitions/{id}."""
-    return json_answer(call.read(lambda connection: _one_definition(connection, definition)))
+    return json_response(request.read(lambda connection: _one_definition(connection, definition)))
 
 
-def change_definition(call: Call, definition: int) -> Response:
+def change_definition(request: ConfigDBRequest, definition: int) -> ApiResponse:
     """PATCH or PUT /resource_definitions/{id}: name, content, component. A move copies no value."""
     changes: dict[str, Any] = {}
-    with call.missing_first(lambda connection: _one_definition(connection, definition)):
-        fields = object_of(call.body(), "a resource definition")
+    with request.missing_first(lambda connection: _one_definition(connection, definition)):
+        fields = object_of(request.body(), "a resource definition")
         if "name" in fields:
             changes["name"] = definition_name(fields["name"])
         if "content" in fields:
@@ -219,21 +218,21 @@ def change_definition(call: Call, definition: int) -> Response:
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(**changes))
 
     try:
-        change_catalog(call.database, work)
+        change_catalog(request.database, work)
     except IntegrityError:
         raise _definition_conflict(changes.get("component_id"), changes.get("name")) from None
     return no_content()
 
 
-def delete_definition(call: Call, definition: int) -> Response:
+def delete_definition(request: ConfigDBRequest, definition: int) -> ApiResponse:
     """DELETE /resource_definitions/{id}: with its values in all environments."""
-    return delete_row(call, _DEFINITIONS, definition, no_definition(definition))
+    return delete_row(request, _DEFINITIONS, definition, no_definition(definition))
 
 
-def definition_keys(call: Call, definition: int, operation: str) -> Response:
+def definition_keys(request: ConfigDBRequest, definition: int, operation: str) -> ApiResponse:
     """PUT or PATCH /resource_definitions/{id}/keys/{operation}, on its content."""
-    with call.missing_first(lambda connection: _one_definition(connection, definition)):
-        paths = read_paths(call)
+    with request.missing_first(lambda connection: _one_definition(connection, definition)):
+        paths = read_paths(request)
 
     def work(connection: Connection) -> Json:
         if not is_id(definition):
@@ -245,12 +244,12 @@ def definition_keys(call: Call, definition: int, operation: str) -> Response:
             raise no_definition(definition)
         changed = operate(operation, loads(text), paths)
         if operation != "get":
-            checked = checked_result(changed, call.limits.body)
+            checked = checked_result(changed, request.limits.body)
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(content=checked))
         return changed
 
-    found = call.read(work) if operation == "get" else change_catalog(call.database, work)
-    return json_answer(found) if operation == "get" else no_content()
+    found = request.read(work) if operation == "get" else change_catalog(request.database, work)
+    return json_response(found) if operation == "get" else no_content()
 
 
 def definition_rows() -> Select[Any]:
@@ -312,13 +311,13 @@ def no_definition(definition: int) -> RefusalError:
     return refuse(404, f"resource definition {quoted(definition, 40)} not found")
 
 
-def delete_row(call: Call, table: Any, number: int, missing: RefusalError) -> Response:
+def delete_row(request: ConfigDBRequest, table: Any, number: int, missing: RefusalError) -> ApiResponse:
     """Delete one row, all that hangs on it, and the contents left over; raise ``missing`` if it is not there."""
 
     def work(connection: Connection) -> bool:
         return is_id(number) and connection.execute(delete(table).where(table.c.id == number)).rowcount == 1
 
-    if not change_catalog(call.database, work):
+    if not change_catalog(request.database, work):
         raise missing
-    sweep_all(call.database)
+    sweep_all(request.database)
     return no_content()

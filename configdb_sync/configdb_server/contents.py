@@ -46,7 +46,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True)
-class Content:
+class DocumentContent:
     """A document ready to be stored; ``text`` is compact ASCII JSON in the client's key order."""
 
     text: str = field(repr=False)
@@ -78,7 +78,7 @@ class _Known:
 _known = _Known(16_384)
 
 
-def content_of_text(text: str) -> Content:
+def content_of_text(text: str) -> DocumentContent:
     """Return the content of a document given as JSON text.
 
     Raises ValueError for what is no JSON, ``RefusalError`` as ``content_of`` does.
@@ -106,7 +106,7 @@ def content_of_text(text: str) -> Content:
     return _content(f"{{{whole}}}", digests)
 
 
-def content_of(document: Json) -> Content:
+def content_of(document: Json) -> DocumentContent:
     """Return the content of a document.
 
     Raises ``RefusalError`` 422 for what is no object or holds NUL, which PostgreSQL can't hold and so nobody shall.
@@ -118,9 +118,9 @@ def content_of(document: Json) -> Content:
     return _content(checked_text(document), {key: value_digest(value) for key, value in document.items()})
 
 
-def _content(text: str, digests: Mapping[str, str]) -> Content:
+def _content(text: str, digests: Mapping[str, str]) -> DocumentContent:
     address = hashlib.sha256(text.encode("ascii")).hexdigest()
-    return Content(text, address, combine_digests(digests.items()), digests)
+    return DocumentContent(text, address, combine_digests(digests.items()), digests)
 
 
 def checked_text(value: Json) -> str:
@@ -158,7 +158,7 @@ def type_name(value: Json) -> str:
     return names.get(type(value), "a number")
 
 
-def columns_of(content: Content) -> dict[str, Any]:
+def columns_of(content: DocumentContent) -> dict[str, Any]:
     """Return the row of a content, compressed. Whoever writes it must refer to it in the same transaction."""
     return {
         "address": content.address,
@@ -201,7 +201,7 @@ def sweep(connection: Connection, addresses: list[str] | None = None) -> None:
     connection.execute(statement)
 
 
-EMPTY = Content("{}", hashlib.sha256(b"{}").hexdigest(), EMPTY_DIGEST, {})
+EMPTY = DocumentContent("{}", hashlib.sha256(b"{}").hexdigest(), EMPTY_DIGEST, {})
 
 
 def sweep_all(database: Database) -> None:

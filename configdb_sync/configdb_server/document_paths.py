@@ -133,7 +133,7 @@ _DEFINITIONS = schema.resource_definitions
 
 
 @dataclass(frozen=True)
-class Place:
+class DocumentPlace:
     """One document's place, checked: the environment, the level and the definition are there."""
 
     environment: int
@@ -175,7 +175,7 @@ _ALL = (
 )
 
 
-def find(connection: Connection, environment: int, levels: Levels, resource: int | str) -> Place:
+def find(connection: Connection, environment: int, levels: Levels, resource: int | str) -> DocumentPlace:
     """Return the place of a document.
 
     Raises ``RefusalError``: 404 for an environment, level or definition that isn't there, 409 for a name that two of
@@ -198,7 +198,7 @@ def find(connection: Connection, environment: int, levels: Levels, resource: int
             409,
             f"resource definition {quoted(resource)} is ambiguous in environment {environment}: use an id of {ids}",
         )
-    return Place(environment, found[0], levels)
+    return DocumentPlace(environment, found[0], levels)
 
 
 def check_chain(connection: Connection, environment: int, levels: Levels) -> None:

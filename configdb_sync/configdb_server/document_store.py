@@ -23,14 +23,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.contents import EMPTY, Content, columns_of, digests_of, sweep
-from configdb_sync.configdb_server.document_paths import ROOT, Kind, Place
-from configdb_sync.configdb_server.messages import Call, Writer
-from configdb_sync.configdb_server.preconditions import Conditions
+from configdb_sync.configdb_server.contents import EMPTY, DocumentContent, columns_of, digests_of, sweep
+from configdb_sync.configdb_server.document_paths import ROOT, DocumentPlace, Kind
+from configdb_sync.configdb_server.messages import Authorship, ConfigDBRequest
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
 from configdb_sync.names import place_of
 from configdb_sync.store.database import Database
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import Preconditions
 
 _PRUNE_EVERY = 8
 """Pruning costs a third of a change, so it is done in one go for several; ``history`` shows only those that count."""
@@ -121,7 +121,7 @@ def both_of(row: Any) -> Both:
     )
 
 
-def read_chain(connection: Connection, place: Place, *, bodies: bool) -> list[Both]:
+def read_chain(connection: Connection, place: DocumentPlace, *, bodies: bool) -> list[Both]:
     """Return the documents along a place's levels, the root's first, empty ones for those not stored."""
     chain = [ROOT, *place.levels]
     rows = _rows(connection, place, chain, bodies=bodies)
@@ -129,13 +129,15 @@ def read_chain(connection: Connection, place: Place, *, bodies: bool) -> list[Bo
     return [found.get(key, Both()) for key in chain]
 
 
-def read_one(connection: Connection, place: Place) -> Both:
+def read_one(connection: Connection, place: DocumentPlace) -> Both:
     """Return the document of a place, with bodies."""
     rows = _rows(connection, place, [place.own], bodies=True)
     return next((both_of(row) for row in rows), Both())
 
 
-def _rows(connection: Connection, place: Place, chain: Sequence[tuple[str, str]], *, bodies: bool) -> Iterable[Any]:
+def _rows(
+    connection: Connection, place: DocumentPlace, chain: Sequence[tuple[str, str]], *, bodies: bool
+) -> Iterable[Any]:
     told: dict[str, Any] = {"environment": place.environment, "definition": place.definition}
     for number, (level, value) in enumerate(chain):
         told |= {f"level_{number}": level, f"value_{number}": value}
@@ -183,14 +185,14 @@ class Changed:
 
 
 def change(
-    call: Call,
+    request: ConfigDBRequest,
     connection: Connection,
-    place: Place,
+    place: DocumentPlace,
     kind: Kind,
     *,
-    conditions: Conditions,
-    writer: Writer,
-    new: Callable[[Half], Content],
+    preconditions: Preconditions,
+    authorship: Authorship,
+    new: Callable[[Half], DocumentContent],
     must_exist: bool = False,
 ) -> Changed:
     """Replace one half by what ``new`` makes of it; an equal document changes nothing, not even the history.
@@ -198,11 +200,11 @@ def change(
     The row is locked from the look at the present state to the end. ``new`` gets the half with its body only if
     ``must_exist``. Raises ``RefusalError``: 412 if a condition fails, 404 if it must exist and doesn't.
     """
-    row = _lock(call.database, connection, place, create=not must_exist)
+    row = _lock(request.database, connection, place, create=not must_exist)
     if row is None:
         raise refuse(404, f"nothing is stored for resource definition {place.definition} at {_where(place)}")
     present = both_of(row).half(kind)
-    if conditions.fails(present.digest, written=present.version > 0):
+    if not preconditions.hold(present.digest, exists=present.version > 0):
         raise refuse(412, f"the {kind} aren't what the condition names", ("ETag", f'"{present.digest}"'))
     if must_exist and present.address is not None:
         body = connection.execute(_BODY, {"address": present.address}).scalar_one()
@@ -211,7 +213,7 @@ def change(
     if present.version > 0 and content.digest == present.digest:
         return Changed(present.version, present.digest)
     version = present.version + 1
-    address = call.database.sealing.address(content.address)
+    address = request.database.sealing.address(content.address)
     told = {
         **columns_of(content),
         "address": address,
@@ -219,15 +221,15 @@ def change(
         "kind": kind,
         "number": version,
         "content": address,
-        "time": writer.time,
-        "author": writer.author,
-        "run": writer.run,
-        "comment": writer.comment,
+        "time": authorship.time,
+        "author": authorship.author,
+        "run": authorship.run,
+        "comment": authorship.comment,
     }
-    for statement in _WRITES[call.database.dialect, kind]:
+    for statement in _WRITES[request.database.dialect, kind]:
         connection.execute(statement, told)
-    if version > call.limits.versions and not version % _PRUNE_EVERY:
-        _prune(connection, row.id, kind, version - call.limits.versions)
+    if version > request.limits.versions and not version % _PRUNE_EVERY:
+        _prune(connection, row.id, kind, version - request.limits.versions)
     return Changed(version, content.digest)
 
 
@@ -259,7 +261,7 @@ _WRITES = {
 }
 
 
-def _lock(database: Database, connection: Connection, place: Place, *, create: bool) -> Any:
+def _lock(database: Database, connection: Connection, place: DocumentPlace, *, create: bool) -> Any:
     level, value = place.own
     key = {
         "environment": place.environment,
@@ -293,5 +295,5 @@ def _prune(connection: Connection, document: int, kind: Kind, upto: int) -> None
     sweep(connection, sorted(set(gone)))
 
 
-def _where(place: Place) -> str:
+def _where(place: DocumentPlace) -> str:
     return f"{place_of(place.levels)} of environment {place.environment}"

@@ -11,17 +11,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, select, union_all
-from werkzeug.wrappers import Response
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.contents import Content, content_of, digests_of, document_of, text_of
+from configdb_sync.configdb_server.contents import DocumentContent, content_of, digests_of, document_of, text_of
 from configdb_sync.configdb_server.document_paths import (
     ROOT,
     DocumentPath,
+    DocumentPlace,
     Kind,
     Levels,
-    Place,
     check_chain,
     find,
     quoted,
@@ -42,120 +41,133 @@ from configdb_sync.configdb_server.document_store import (
 from configdb_sync.configdb_server.key_operations import checked_result, operate, read_paths
 from configdb_sync.configdb_server.locks import change_contents
 from configdb_sync.configdb_server.messages import (
-    Call,
-    Limits,
-    json_answer,
+    ConfigDBRequest,
+    ServerLimits,
     listing,
     no_content,
     not_modified,
-    tagged,
-    text_answer,
+    text_response,
 )
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, dumps
 from configdb_sync.names import place_of
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import is_conditional
+from configdb_sync.web.responses import ApiResponse, json_response
 
 
-def get_document(call: Call, environment: int, path: DocumentPath) -> Response:
+def get_document(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """GET .../values or .../overrides: as stored, of a version, effective, with where it is from, or one key."""
-    arguments = call.request.args
+    arguments = request.args
     effective = "effective" in arguments and path.kind == "values"
     if "show_lookup" in arguments and not effective:
         raise refuse(409, "show_lookup tells where effective values come from: ask for values?effective&show_lookup")
     if "version" in arguments and effective:
         raise refuse(409, "effective data has no versions: leave out version or effective")
 
-    def work(connection: Connection) -> Response:
+    def work(connection: Connection) -> ApiResponse:
         place = find(connection, environment, path.levels, path.resource)
         if effective:
-            return _effective(call, connection, place)
+            return _effective(request, connection, place)
         if "version" in arguments:
-            return _stored(call, version_of(connection, place, path.kind, arguments["version"], call.limits))
-        return _stored(call, read_one(connection, place).half(path.kind))
+            return _stored(request, version_of(connection, place, path.kind, arguments["version"], request.limits))
+        return _stored(request, read_one(connection, place).half(path.kind))
 
-    return call.read(work)
+    return request.read(work)
 
 
-def put_document(call: Call, environment: int, path: DocumentPath) -> Response:
+def put_document(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """PUT .../values or .../overrides: replaces the whole document; 412 if a condition fails."""
-    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
-        content = call.document()
-    conditions = call.conditions()
-    writer = call.writer()
+    with request.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        content = request.document()
+    preconditions = request.preconditions()
+    authorship = request.authorship()
 
     def work(connection: Connection) -> Changed:
         place = find(connection, environment, path.levels, path.resource)
-        return change(call, connection, place, path.kind, conditions=conditions, writer=writer, new=lambda _: content)
+        return change(
+            request,
+            connection,
+            place,
+            path.kind,
+            preconditions=preconditions,
+            authorship=authorship,
+            new=lambda _: content,
+        )
 
-    return _changed(change_contents(call.database, environment, work))
+    return _changed(change_contents(request.database, environment, work))
 
 
-def change_keys(call: Call, environment: int, path: DocumentPath) -> Response:
+def change_keys(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """PUT or PATCH .../keys/{set,delete}: 204; ``get`` answers the values and changes nothing."""
-    with call.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
-        paths = read_paths(call)
+    with request.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+        paths = read_paths(request)
     if path.argument == "get":
-        return call.read(lambda connection: _get_keys(connection, environment, path, paths))
-    conditions = call.conditions()
-    writer = call.writer()
+        return request.read(lambda connection: _get_keys(connection, environment, path, paths))
+    preconditions = request.preconditions()
+    authorship = request.authorship()
 
-    def new(half: Half) -> Content:
+    def new(half: Half) -> DocumentContent:
         result = operate(path.argument, document_of(half.body), paths)
-        checked_result(result, call.limits.body)
+        checked_result(result, request.limits.body)
         return content_of(result)
 
     def work(connection: Connection) -> Changed:
         place = find(connection, environment, path.levels, path.resource)
         return change(
-            call, connection, place, path.kind, conditions=conditions, writer=writer, new=new, must_exist=True
+            request,
+            connection,
+            place,
+            path.kind,
+            preconditions=preconditions,
+            authorship=authorship,
+            new=new,
+            must_exist=True,
         )
 
-    return _changed(change_contents(call.database, environment, work))
+    return _changed(change_contents(request.database, environment, work))
 
 
-def _get_keys(connection: Connection, environment: int, path: DocumentPath, paths: list[list[Json]]) -> Response:
+def _get_keys(connection: Connection, environment: int, path: DocumentPath, paths: list[list[Json]]) -> ApiResponse:
     place = find(connection, environment, path.levels, path.resource)
     document = document_of(read_one(connection, place).half(path.kind).body)
-    return json_answer(operate("get", document, paths))
+    return json_response(operate("get", document, paths))
 
 
-def _changed(changed: Changed) -> Response:
-    return tagged(no_content(), changed.digest, changed.version)
+def _changed(changed: Changed) -> ApiResponse:
+    return no_content(changed.digest, changed.version)
 
 
-def _stored(call: Call, half: Half) -> Response:
-    if (early := _condition(call, half.digest)) is not None:
+def _stored(request: ConfigDBRequest, half: Half) -> ApiResponse:
+    if (early := _condition(request, half.digest)) is not None:
         return early
-    if "key" in call.request.args:
-        return json_answer(_one_key(call, document_of(half.body)))
-    return tagged(text_answer(text_of(half.body)), half.digest, half.version)
+    if "key" in request.args:
+        return json_response(_one_key(request, document_of(half.body)))
+    return text_response(text_of(half.body), half.digest, half.version)
 
 
-def _effective(call: Call, connection: Connection, place: Place) -> Response:
-    lookup = "show_lookup" in call.request.args
-    conditional = "If-None-Match" in call.request.headers or "If-Match" in call.request.headers
-    if conditional and not lookup:
+def _effective(request: ConfigDBRequest, connection: Connection, place: DocumentPlace) -> ApiResponse:
+    lookup = "show_lookup" in request.args
+    if is_conditional(request.environ) and not lookup:
         digest = effective_digest(connection, read_chain(connection, place, bodies=False))
-        if (early := _condition(call, digest)) is not None:
+        if (early := _condition(request, digest)) is not None:
             return early
     chain = read_chain(connection, place, bodies=True)
     if lookup:
-        return _lookup(call, place, chain)
-    if "key" in call.request.args:
-        return json_answer(_one_key(call, _merged(chain)))
+        return _lookup(request, place, chain)
+    if "key" in request.args:
+        return json_response(_one_key(request, _merged(chain)))
     halves = filled_halves(chain)
     if len(halves) <= 1:
         half = halves[0] if halves else Half()
-        return tagged(text_answer(text_of(half.body)), half.digest)
-    document = _merged(chain)
-    return tagged(json_answer(document), effective_digest(connection, chain))
+        return text_response(text_of(half.body), half.digest)
+    return text_response(dumps(_merged(chain)), effective_digest(connection, chain))
 
 
 def _merged(chain: list[Both]) -> dict[str, Json]:
     return level_merge.effective((document_of(both.values.body), document_of(both.overrides.body)) for both in chain)
 
 
-def _lookup(call: Call, place: Place, chain: list[Both]) -> Response:
+def _lookup(request: ConfigDBRequest, place: DocumentPlace, chain: list[Both]) -> ApiResponse:
     found = level_merge.lookup(
         (
             place_of(place.levels[:depth]),
@@ -164,21 +176,21 @@ def _lookup(call: Call, place: Place, chain: list[Both]) -> Response:
         )
         for depth, both in enumerate(chain)
     )
-    if "key" not in call.request.args:
-        return json_answer({key: [value, where] for key, (value, where) in found.items()})
-    value = _one_key(call, {key: value for key, (value, _) in found.items()})
-    return json_answer([value, found[call.request.args["key"].split(".")[0]][1]])
+    if "key" not in request.args:
+        return json_response({key: [value, where] for key, (value, where) in found.items()})
+    value = _one_key(request, {key: value for key, (value, _) in found.items()})
+    return json_response([value, found[request.args["key"].split(".")[0]][1]])
 
 
-def _one_key(call: Call, document: Json) -> Json:
-    return operate("get", document, [list(call.request.args["key"].split("."))])[0]
+def _one_key(request: ConfigDBRequest, document: Json) -> Json:
+    return operate("get", document, [list(request.args["key"].split("."))])[0]
 
 
-def _condition(call: Call, digest: str) -> Response | None:
-    conditions = call.conditions()
-    if conditions.match is not None and not conditions.match.any and digest not in conditions.match.strong:
+def _condition(request: ConfigDBRequest, digest: str) -> ApiResponse | None:
+    preconditions = request.preconditions()
+    if not preconditions.matches(digest):
         raise refuse(412, "the document isn't what the condition names", ("ETag", f'"{digest}"'))
-    return not_modified(digest) if conditions.unchanged(digest) else None
+    return None if preconditions.none_matches(digest) else not_modified(digest)
 
 
 _DOCUMENTS = schema.documents
@@ -188,7 +200,7 @@ _VERSIONS = schema.versions
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
+def show_history(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """GET .../history: the versions that are kept, newest first."""
 
     def work(connection: Connection) -> list[dict[str, Any]]:
@@ -200,7 +212,7 @@ def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
                     _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
                 )
             )
-            .where(*_kept(place, path.kind, call.limits))
+            .where(*_kept(place, path.kind, request.limits))
             .order_by(_VERSIONS.c.number.desc())
         )
         return [
@@ -215,26 +227,30 @@ def show_history(call: Call, environment: int, path: DocumentPath) -> Response:
             for row in connection.execute(statement)
         ]
 
-    return json_answer(call.read(work))
+    return json_response(request.read(work))
 
 
-def revert(call: Call, environment: int, path: DocumentPath) -> Response:
+def revert(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """POST .../history/{version}/revert: the old content becomes a new version; 204."""
-    conditions = call.conditions()
-    writer = call.writer()
+    preconditions = request.preconditions()
+    authorship = request.authorship()
 
     def work(connection: Connection) -> Changed:
         place = find(connection, environment, path.levels, path.resource)
-        old = version_of(connection, place, path.kind, path.argument, call.limits)
-        content = Content(text_of(old.body), old.address or "", old.digest, _key_digests(connection, old.address or ""))
-        said = writer if writer.comment else replace(writer, comment=f"revert to version {old.version}")
-        return change(call, connection, place, path.kind, conditions=conditions, writer=said, new=lambda _: content)
+        old = version_of(connection, place, path.kind, path.argument, request.limits)
+        content = DocumentContent(
+            text_of(old.body), old.address or "", old.digest, _key_digests(connection, old.address or "")
+        )
+        said = authorship if authorship.comment else replace(authorship, comment=f"revert to version {old.version}")
+        return change(
+            request, connection, place, path.kind, preconditions=preconditions, authorship=said, new=lambda _: content
+        )
 
-    changed = change_contents(call.database, environment, work)
-    return tagged(no_content(), changed.digest, changed.version)
+    changed = change_contents(request.database, environment, work)
+    return no_content(changed.digest, changed.version)
 
 
-def version_of(connection: Connection, place: Place, kind: Kind, text: str, limits: Limits) -> Half:
+def version_of(connection: Connection, place: DocumentPlace, kind: Kind, text: str, limits: ServerLimits) -> Half:
     """Return one version by the text of its number.
 
     Raises ``RefusalError``: 400 for no number, 404 if it isn't kept.
@@ -261,7 +277,7 @@ def time_text(microseconds: int) -> str:
     return (_BEGINNING + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
 
 
-def _kept(place: Place, kind: Kind, limits: Limits) -> tuple[Any, ...]:
+def _kept(place: DocumentPlace, kind: Kind, limits: ServerLimits) -> tuple[Any, ...]:
     level, value = place.own
     return (
         _DOCUMENTS.c.environment_id == place.environment,
@@ -282,14 +298,14 @@ _DEFINITIONS = schema.resource_definitions
 _LINKS = schema.environment_components
 
 
-def show_etags(call: Call, environment: int, levels: Levels) -> Response:
+def show_etags(request: ConfigDBRequest, environment: int, levels: Levels) -> ApiResponse:
     """GET .../etags: definition id -> digests of values, overrides and effective data at these levels."""
 
     def work(connection: Connection) -> dict[str, dict[str, str]]:
         check_chain(connection, environment, levels)
         return _etags(connection, environment, [ROOT, *levels])
 
-    return listing(call.read(work), call.conditions())
+    return listing(request.read(work), request.preconditions())
 
 
 def _etags(connection: Connection, environment: int, chain: list[tuple[str, str]]) -> dict[str, dict[str, str]]:

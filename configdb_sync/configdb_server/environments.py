@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from werkzeug.wrappers import Response
 
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.contents import sweep_all, type_name
 from configdb_sync.configdb_server.document_paths import MAX_ID, is_id, no_environment, quoted
 from configdb_sync.configdb_server.locks import change_catalog, change_places
 from configdb_sync.configdb_server.messages import (
-    Call,
+    ConfigDBRequest,
     id_of,
-    json_answer,
     list_of,
     name_of,
     no_content,
@@ -24,6 +22,7 @@ from configdb_sync.configdb_server.messages import (
 )
 from configdb_sync.jsonvalues import Json
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.responses import ApiResponse, json_response
 
 _ENVIRONMENTS = schema.environments
 _LINKS = schema.environment_components
@@ -32,16 +31,16 @@ _COMPONENTS = schema.components
 _DOCUMENTS = schema.documents
 
 
-def list_environments(call: Call) -> Response:
+def list_environments(request: ConfigDBRequest) -> ApiResponse:
     """GET /environments: all, by id."""
-    return json_answer(call.read(lambda connection: _environments(connection, None)))
+    return json_response(request.read(lambda connection: _environments(connection, None)))
 
 
-def create_environment(call: Call) -> Response:
+def create_environment(request: ConfigDBRequest) -> ApiResponse:
     """POST /environments: components by id (number) or name (text), levels in merge order, an id or none."""
-    fields = object_of(call.body(), "an environment")
+    fields = object_of(request.body(), "an environment")
     components = _references(required(fields, "components", "an environment"))
-    with call.missing_first(lambda connection: _component_ids(connection, components)):
+    with request.missing_first(lambda connection: _component_ids(connection, components)):
         levels = _level_names(required(fields, "hierarchy_levels", "an environment"))
         wanted = _environment_id(fields.get("id"))
 
@@ -56,25 +55,25 @@ def create_environment(call: Call) -> Response:
             connection.execute(insert(_LEVELS).values(environment_id=number, name=name, position=position))
         return _environments(connection, number)[0]
 
-    return json_answer(change_catalog(call.database, work), 201)
+    return json_response(change_catalog(request.database, work), 201)
 
 
-def show_environment(call: Call, environment: int) -> Response:
+def show_environment(request: ConfigDBRequest, environment: int) -> ApiResponse:
     """GET /environments/{id}."""
-    found = call.read(lambda connection: _environments(connection, environment))
+    found = request.read(lambda connection: _environments(connection, environment))
     if not found:
         raise no_environment(environment)
-    return json_answer(found[0])
+    return json_response(found[0])
 
 
-def change_environment(call: Call, environment: int) -> Response:
+def change_environment(request: ConfigDBRequest, environment: int) -> ApiResponse:
     """PATCH or PUT /environments/{id}: its components, its levels, or both.
 
     A component that is taken off hides its documents, and they are back with it. A level that is taken off
     takes its documents with it. Levels may be put in another order.
     """
-    with call.missing_first(lambda connection: level_names(connection, environment)):
-        fields = object_of(call.body(), "an environment")
+    with request.missing_first(lambda connection: level_names(connection, environment)):
+        fields = object_of(request.body(), "an environment")
         components = None if fields.get("components") is None else _references(fields["components"])
         levels = None if fields.get("hierarchy_levels") is None else _level_names(fields["hierarchy_levels"])
 
@@ -87,40 +86,40 @@ def change_environment(call: Call, environment: int) -> Response:
         if levels is not None:
             _set_levels(connection, environment, levels)
 
-    change_places(call.database, environment, work)
+    change_places(request.database, environment, work)
     if levels is not None:
-        sweep_all(call.database)
+        sweep_all(request.database)
     return no_content()
 
 
-def delete_environment(call: Call, environment: int) -> Response:
+def delete_environment(request: ConfigDBRequest, environment: int) -> ApiResponse:
     """DELETE /environments/{id}: with its levels and documents."""
 
     def work(connection: Connection) -> bool:
         statement = delete(_ENVIRONMENTS).where(_ENVIRONMENTS.c.id == environment)
         return is_id(environment) and connection.execute(statement).rowcount == 1
 
-    if not change_places(call.database, environment, work):
+    if not change_places(request.database, environment, work):
         raise no_environment(environment)
-    sweep_all(call.database)
+    sweep_all(request.database)
     return no_content()
 
 
-def list_levels(call: Call, environment: int) -> Response:
+def list_levels(request: ConfigDBRequest, environment: int) -> ApiResponse:
     """GET /environments/{id}/hierarchy_levels: in merge order, each with the values that have documents."""
-    return json_answer(call.read(lambda connection: _levels(connection, environment)))
+    return json_response(request.read(lambda connection: _levels(connection, environment)))
 
 
-def show_level(call: Call, environment: int, level: int | str) -> Response:
+def show_level(request: ConfigDBRequest, environment: int, level: int | str) -> ApiResponse:
     """GET /environments/{id}/hierarchy_levels/{id or name}."""
-    found = call.read(lambda connection: _levels(connection, environment))
-    return json_answer(_pick(found, environment, level))
+    found = request.read(lambda connection: _levels(connection, environment))
+    return json_response(_pick(found, environment, level))
 
 
-def change_level(call: Call, environment: int, level: int | str) -> Response:
+def change_level(request: ConfigDBRequest, environment: int, level: int | str) -> ApiResponse:
     """PATCH or PUT /environments/{id}/hierarchy_levels/{id or name}: its name, its documents with it."""
-    with call.missing_first(lambda connection: _pick(_levels(connection, environment), environment, level)):
-        fields = object_of(call.body(), "a hierarchy level")
+    with request.missing_first(lambda connection: _pick(_levels(connection, environment), environment, level)):
+        fields = object_of(request.body(), "a hierarchy level")
         name = _level_name(fields["name"]) if "name" in fields else None
 
     def work(connection: Connection) -> None:
@@ -133,7 +132,7 @@ def change_level(call: Call, environment: int, level: int | str) -> Response:
         here = (_DOCUMENTS.c.environment_id == environment) & (_DOCUMENTS.c.level == found["name"])
         connection.execute(update(_DOCUMENTS).where(here).values(level=name))
 
-    change_places(call.database, environment, work)
+    change_places(request.database, environment, work)
     return no_content()
 
 

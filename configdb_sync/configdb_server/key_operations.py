@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from configdb_sync.configdb_server.contents import check_count, checked_text
-from configdb_sync.configdb_server.messages import Call
+from configdb_sync.configdb_server.messages import ConfigDBRequest
 from configdb_sync.errors import ConfigDBError
 from configdb_sync.jsonvalues import Json, check_depth
 from configdb_sync.web.refusals import refuse
@@ -116,9 +116,9 @@ def _short(item: Json) -> str:
     return item if isinstance(item, str) else type(item).__name__
 
 
-def read_paths(call: Call) -> list[list[Json]]:
+def read_paths(request: ConfigDBRequest) -> list[list[Json]]:
     """Return the body of a keys operation. Raises ``RefusalError`` 422 for anything but a list of lists."""
-    body = call.body()
+    body = request.body()
     if not is_paths(body):
         raise refuse(422, "a keys operation takes an array of paths, each an array")
     return body

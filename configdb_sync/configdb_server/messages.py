@@ -8,31 +8,48 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 from sqlalchemy import Connection
-from werkzeug.datastructures import Headers
-from werkzeug.wrappers import Request, Response
+from werkzeug.datastructures import Headers, MultiDict
+from werkzeug.wrappers import Request
 
 from configdb_sync import __version__, jsonvalues
-from configdb_sync.configdb_server.contents import Content, check_count, checked_text, content_of_text, type_name
+from configdb_sync.configdb_server.contents import (
+    DocumentContent,
+    check_count,
+    checked_text,
+    content_of_text,
+    type_name,
+)
 from configdb_sync.configdb_server.document_paths import MAX_ID, quoted
-from configdb_sync.configdb_server.preconditions import Conditions, read_conditions
 from configdb_sync.jsonvalues import Json, is_unicode
 from configdb_sync.names import NAME_LIMIT
 from configdb_sync.store.database import Database
 from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import (
+    Environ,
+    Preconditions,
+    content_coding,
+    json_fault,
+    media_type,
+    read_body,
+    read_preconditions,
+)
+from configdb_sync.web.responses import ApiResponse, HeaderLines, json_response
 
 Result = TypeVar("Result")
 
 RUN_HEADER = "X-Configdb-Run"
 COMMENT_HEADER = "X-Configdb-Comment"
+AUTHOR_HEADER = "X-Configdb-Author"
+_LONGEST_COMMENT = 4096
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """``body``: bytes of a request's body, and of a document that keys operations let grow. ``versions``: how many
     of each document's values, and of its overrides, are kept, the present one counted."""
 
@@ -41,7 +58,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Writer:
+class Authorship:
     """Who changes something, in which run, why, and when (microseconds since 1970, UTC)."""
 
     author: str
@@ -51,30 +68,54 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Call:
+class ConfigDBRequest:
     """A request that was let in."""
 
-    request: Request
+    http: Request
     database: Database
-    limits: Limits
+    limits: ServerLimits
     author: str
     clock: Callable[[], datetime]
 
-    def body(self) -> jsonvalues.Json:
+    @property
+    def environ(self) -> Environ:
+        """The request as WSGI has it."""
+        return self.http.environ
+
+    @property
+    def args(self) -> MultiDict[str, str]:
+        """The query's parameters."""
+        return self.http.args
+
+    def body(self) -> Json:
         """Return the JSON value of the body. Raises ``RefusalError`` 400, 413, 415."""
         return self._read(jsonvalues.loads)
 
-    def document(self) -> Content:
+    def document(self) -> DocumentContent:
         """Return the document in the body, ready to be stored. Raises ``RefusalError`` 400, 413, 415, 422."""
         return self._read(content_of_text)
 
     def _read(self, convert: Callable[[str], Result]) -> Result:
-        text = read_text(self.request, self.limits.body)
+        text = self._text()
         check_count(text, "the body")
         try:
             return convert(text)
         except ValueError as error:
-            raise refuse(400, f"the body isn't the JSON that is taken here: {_reason(error)}") from None
+            raise refuse(400, f"the body isn't the JSON that is taken here: {json_fault(error)}") from None
+
+    def _text(self) -> str:
+        kind, coding = media_type(self.environ), content_coding(self.environ)
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            raise refuse(415, f"a body must be of type application/json, not {kind[:100] or 'without any'}")
+        if coding:
+            raise refuse(415, f"a body must come without Content-Encoding, not as {coding[:100]}")
+        content = read_body(self.environ, self.limits.body)
+        if not content:
+            raise refuse(400, "the body is empty")
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise refuse(400, f"the body isn't UTF-8: byte {error.start + 1}") from None
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
         """Return what ``work`` reads: all its statements see the same structure and the same contents (``locks``)."""
@@ -90,72 +131,19 @@ class Call:
             self.read(look)
             raise
 
-    def conditions(self) -> Conditions:
+    def preconditions(self) -> Preconditions:
         """Return If-Match and If-None-Match. Raises ``RefusalError`` 400."""
-        return read_conditions(self.request.headers)
+        return read_preconditions(self.environ)
 
-    def writer(self) -> Writer:
+    def authorship(self) -> Authorship:
         """Return who changes what they are about to change. Raises ``RefusalError`` 400 for unreadable headers."""
         now = self.clock().astimezone(UTC)
-        return Writer(
+        return Authorship(
             self.author,
-            decoded(self.request.headers, RUN_HEADER),
-            decoded(self.request.headers, COMMENT_HEADER, MAX_TEXT),
+            header_text(self.http.headers, RUN_HEADER),
+            header_text(self.http.headers, COMMENT_HEADER, _LONGEST_COMMENT),
             int(now.timestamp()) * 1_000_000 + now.microsecond,
         )
-
-
-def read_text(request: Request, limit: int) -> str:
-    """Return the text of a request's body.
-
-    Raises ``RefusalError``: 415 for another type or coding, 413 beyond ``limit`` bytes, 400 for a body that is empty,
-    cut or not UTF-8.
-    """
-    kind = request.mimetype
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise refuse(415, f"a body must be of type application/json, not {kind[:100] or 'without any'}")
-    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if coding not in ("", "identity"):
-        raise refuse(415, f"a body must come without Content-Encoding, not as {coding[:100]}")
-    length = request.content_length
-    if length is not None and length > limit:
-        raise _too_large(limit)
-    raw = request.environ["wsgi.input"]
-    # Only a server that ends the stream itself lets a body without a length be read.
-    wanted = limit + 1 if length is None and request.environ.get("wsgi.input_terminated") else length or 0
-    content = _read(raw.read, wanted)
-    if len(content) > limit:
-        raise _too_large(limit)
-    if length is not None and len(content) < length:
-        raise refuse(400, f"the body was cut: {len(content)} of {length} bytes came")
-    if not content:
-        raise refuse(400, "the body is empty")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise refuse(400, f"the body isn't UTF-8: byte {error.start + 1}") from None
-
-
-def _read(read: Callable[[int], bytes], wanted: int) -> bytes:
-    parts = []
-    try:
-        while wanted > 0 and (part := read(wanted)):
-            parts.append(part)
-            wanted -= len(part)
-    except OSError:
-        raise refuse(400, "the body was cut") from None
-    return b"".join(parts)
-
-
-def _reason(error: ValueError) -> str:
-    # JSONDecodeError's own place is kept; its text never holds the document. Python's own on long numbers is advice to
-    # programmers.
-    text = str(error)
-    return "a number has more digits than are taken" if "integer string conversion" in text else text[:200]
-
-
-def _too_large(limit: int) -> Exception:
-    return refuse(413, f"the body is larger than {limit} bytes")
 
 
 def object_of(body: Json, what: str) -> dict[str, Json]:
@@ -208,12 +196,7 @@ def id_of(value: Json, what: str) -> int:
     return value
 
 
-MAX_TEXT = 4096
-
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-def decoded(headers: Headers, name: str, longest: int = 255) -> str | None:
+def header_text(headers: Headers, name: str, longest: int = 255) -> str | None:
     """Return the text of a header; None if it is missing or empty.
 
     Raises ``RefusalError`` 400 for broken escapes, bytes that aren't UTF-8, control characters, or more than
@@ -240,51 +223,34 @@ PRODUCT = f"configdb-sync/{__version__}"
 VERSION_HEADER = "X-Configdb-Version"
 
 
-def json_answer(value: jsonvalues.Json, status: int = 200) -> Response:
-    """Return ``value`` as JSON."""
-    return text_answer(jsonvalues.dumps(value), status)
+def text_response(text: str, digest: str | None = None, version: int | None = None) -> ApiResponse:
+    """Return a document's JSON text with its strong ETag, and the number of its version where it has one."""
+    return ApiResponse(200, f"{text}\n".encode("ascii"), _tags(digest, version))
 
 
-def text_answer(text: str, status: int = 200) -> Response:
-    """Return a JSON text that is at hand already."""
-    return Response(f"{text}\n", status, mimetype="application/json")
+def no_content(digest: str | None = None, version: int | None = None) -> ApiResponse:
+    """Return 204, after a change of a document with its ETag and version."""
+    return ApiResponse(204, headers=_tags(digest, version))
 
 
-def listing(value: jsonvalues.Json, conditions: Conditions) -> Response:
+def not_modified(digest: str) -> ApiResponse:
+    """Return 304."""
+    return ApiResponse(304, headers=_tags(digest))
+
+
+def listing(value: Json, preconditions: Preconditions) -> ApiResponse:
     """Return ``value`` as JSON with the digest of its text as ETag, or 304 if the reader has it."""
     text = jsonvalues.dumps(value)
     digest = hashlib.sha256(text.encode("ascii")).hexdigest()
-    return not_modified(digest) if conditions.unchanged(digest) else tagged(text_answer(text), digest)
+    return text_response(text, digest) if preconditions.none_matches(digest) else not_modified(digest)
 
 
-def tagged(response: Response, digest: str, version: int | None = None) -> Response:
-    """Return ``response`` with the document's strong ETag, and the number of its version where it has one."""
-    response.headers["ETag"] = f'"{digest}"'
-    if version is not None:
-        response.headers[VERSION_HEADER] = str(version)
-    return response
+def _tags(digest: str | None, version: int | None = None) -> HeaderLines:
+    tag = () if digest is None else (("ETag", f'"{digest}"'),)
+    return tag if version is None else (*tag, (VERSION_HEADER, str(version)))
 
 
-def no_content() -> Response:
-    """Return 204."""
-    return _bare(204)
-
-
-def not_modified(digest: str) -> Response:
-    """Return 304."""
-    return tagged(_bare(304), digest)
-
-
-def refused(refusal: RefusalError) -> Response:
+def refused(refusal: RefusalError) -> ApiResponse:
     """Return a refusal in the one shape; both names for its text, since tuning-box's two modes use one each."""
-    response = json_answer(
-        {"msg": refusal.what, "message": refusal.what, "status": refusal.status}, HTTPStatus(refusal.status)
-    )
-    response.headers.extend(refusal.headers)
-    return response
-
-
-def _bare(status: int) -> Response:
-    response = Response(status=status)
-    response.headers.pop("Content-Type", None)
-    return response
+    shape = {"msg": refusal.what, "message": refusal.what, "status": refusal.status}
+    return json_response(shape, refusal.status, (*refusal.headers, (PRODUCT_HEADER, PRODUCT)))

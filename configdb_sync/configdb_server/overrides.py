@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
-from werkzeug.wrappers import Response
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
 from configdb_sync.configdb_server.document_store import key_digests
 from configdb_sync.configdb_server.documents import time_text
 from configdb_sync.configdb_server.environments import level_names
-from configdb_sync.configdb_server.messages import Call, json_answer
+from configdb_sync.configdb_server.messages import ConfigDBRequest
 from configdb_sync.jsonvalues import EMPTY_DIGEST
 from configdb_sync.names import place_of
+from configdb_sync.web.responses import ApiResponse, json_response
 
 _DOCUMENTS = schema.documents
 _DEFINITIONS = schema.resource_definitions
@@ -28,9 +28,9 @@ _LINKS = schema.environment_components
 _VERSIONS = schema.versions
 
 
-def show_overrides(call: Call, environment: int) -> Response:
+def show_overrides(request: ConfigDBRequest, environment: int) -> ApiResponse:
     """GET /environments/{id}/overrides: those that aren't empty, by definition id, then root first."""
-    return json_answer(call.read(lambda connection: _overrides(connection, environment)))
+    return json_response(request.read(lambda connection: _overrides(connection, environment)))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _of_definition(connection: Connection, documents: Sequence[_Stored]) -> list
     needed += [document for document in documents if not document.depth and document not in needed]
     digests = key_digests(connection, (address for document in needed for address in document.addresses))
     layers = {
-        document.row.id: Layer(document.depth, *(digests[address] for address in document.addresses))
+        document.row.id: LevelDigests(document.depth, *(digests[address] for address in document.addresses))
         for document in needed
     }
     return [
@@ -123,7 +123,7 @@ def _rows(connection: Connection, environment: int) -> Sequence[Any]:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LevelDigests:
     """One document of a data source. ``depth`` is 0 for the root and 1 for the level nearest to it."""
 
     depth: int
@@ -135,7 +135,7 @@ class Layer:
         return key in self.values or key in self.overrides
 
 
-def key_effects(layer: Layer, others: Sequence[Layer]) -> dict[str, dict[str, Any]]:
+def key_effects(layer: LevelDigests, others: Sequence[LevelDigests]) -> dict[str, dict[str, Any]]:
     """Return for each overridden key ``effect`` (full, partial, none), ``reason`` and ``hidden_by``.
 
     ``others`` are the data source's other documents of the environment. An override has none if it equals what
@@ -158,7 +158,7 @@ def key_effects(layer: Layer, others: Sequence[Layer]) -> dict[str, dict[str, An
     return found
 
 
-def _covered(key: str, layer: Layer, above: Sequence[Layer]) -> str | None:
+def _covered(key: str, layer: LevelDigests, above: Sequence[LevelDigests]) -> str | None:
     # Between the root and the layer stand several documents, and which of them are above a node isn't known.
     if key in layer.values:
         return layer.values[key]

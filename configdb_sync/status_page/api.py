@@ -19,13 +19,13 @@ from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOw
 from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
-from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
-from configdb_sync.tenants.requests import Request
+from configdb_sync.tenants.requests import TenantRequest
 from configdb_sync.tenants.rows import Resource, body_etag
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.responses import ApiResponse, json_response
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
@@ -51,7 +51,7 @@ class StatusApi:
     context: Context
     history: History
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: TenantRequest) -> ApiResponse:
         """Answer a GET or HEAD of the tenant API that asks for any of them: 200, 203, 204, 304."""
         environment = request.route.environment if request.route.place is None else request.place.environment
         if request.kind is RouteKind.PLACE:
@@ -231,11 +231,11 @@ class StatusApi:
         return representations.history_view(item, kind, found, marker, limit, query=query)
 
 
-def _answer(request: Request, seen: StatusView) -> Answer:
-    answer = json_answer(seen.view, 200 if seen.fresh else 203)
-    etag = body_etag(answer.body)
+def _answer(request: TenantRequest, seen: StatusView) -> ApiResponse:
+    answer = json_response(seen.view, 200 if seen.fresh else 203)
+    etag = body_etag(answer.data)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
-    return read_answer(request, etag, headers, lambda: Answer(answer.status, answer.body, headers))
+    return read_answer(request, etag, headers, lambda: ApiResponse(answer.status_code, answer.data, headers))
 
 
 def _key(leaf: Leaf) -> str:

@@ -20,14 +20,13 @@ from configdb_sync.status_page.page_urls import ServedLinks, environments_page, 
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
 from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, frame, page_answer
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
-from configdb_sync.tenants.requests import Caller, Environ
+from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.requests import Target, encoded
+from configdb_sync.web.requests import Environ, Target, encoded
+from configdb_sync.web.responses import ApiResponse
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Pages:
 
     def answer(
         self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
-    ) -> Answer:
+    ) -> ApiResponse:
         """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
         try:
             shown = page_urls.page_route(target.segments)
@@ -108,7 +107,7 @@ class Pages:
             return self._page(shown, target.query, caller)
         except RefusalError as refusal:
             if refusal.status in {301, 303}:
-                return Answer(refusal.status, headers=(*refusal.headers, *SAFE))
+                return ApiResponse(refusal.status, headers=(*refusal.headers, *SAFE))
             title = HTTPStatus(refusal.status).phrase
             values = {"title": title, "what": refusal.what, "request": identity}
             body = html.render("error.html", **frame(self._clock.now()), **values)
@@ -121,7 +120,7 @@ class Pages:
             return self._sign_in.caller(environ, place)
         return self._access.caller(environ, place)
 
-    def _page(self, shown: Route, query: str | None, caller: Caller) -> Answer:
+    def _page(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place = shown.place
         scope = None if place is None else place.tenant
         if shown.kind is RouteKind.PLACE:
@@ -166,7 +165,7 @@ class Pages:
         values |= {"view": seen.view, "fresh": seen.fresh, "links": links, "here": page_url(shown)}
         return page_answer(html.render(template, **page, **values, environment=shown.number))
 
-    def _document(self, shown: Route, query: str | None, caller: Caller) -> Answer:
+    def _document(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place, here = shown.place, page_url(shown)
         assert place is not None
         assert place.data_source is not None

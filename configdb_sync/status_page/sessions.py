@@ -21,9 +21,8 @@ from configdb_sync.errors import AccessError, ProductError, SettingsError
 from configdb_sync.http.transport import TransferLimits
 from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.tenants import paths
-from configdb_sync.tenants.access import Access
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.requests import Caller
+from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
 
 log = logging.getLogger(__name__)

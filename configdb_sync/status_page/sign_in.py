@@ -17,12 +17,12 @@ from configdb_sync.clock import Clock
 from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.sessions import Sessions, no_session
 from configdb_sync.store import schema
-from configdb_sync.tenants.answers import Answer, Headers
 from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.requests import Caller, Environ, read_body
+from configdb_sync.web.access import Caller
 from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.requests import Target, encoded, parameters, read_target
+from configdb_sync.web.requests import Environ, Target, encoded, parameters, read_body, read_target
+from configdb_sync.web.responses import ApiResponse, HeaderLines
 
 _FORM = 16 * 1024
 """Bytes of a form at most."""
@@ -31,7 +31,7 @@ ATTEMPTS, WITHIN = 10, 60.0
 _REMEMBERED = 10_000
 SESSIONS = schema.ENDED_SESSIONS
 
-SAFE: Headers = (
+SAFE: HeaderLines = (
     ("Content-Security-Policy", html.policy()),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -44,9 +44,9 @@ SAFE: Headers = (
 )
 
 
-def page_answer(body: str, status: int = 200, headers: Headers = ()) -> Answer:
+def page_answer(body: str, status: int = 200, headers: HeaderLines = ()) -> ApiResponse:
     """Return a page as an answer."""
-    return Answer(status, body.encode("utf-8", "backslashreplace"), (*headers, *SAFE), "text/html; charset=utf-8")
+    return ApiResponse(status, body.encode("utf-8", "backslashreplace"), (*headers, *SAFE), "text/html; charset=utf-8")
 
 
 def frame(now: datetime, *, user: str = "", sign_out: bool = False) -> dict[str, Any]:
@@ -78,12 +78,12 @@ class SignIn:
             raise no_session("the session is over; sign in again")
         return caller
 
-    def redirect(self, page: Route, query: str | None) -> Answer:
+    def redirect(self, page: Route, query: str | None) -> ApiResponse:
         """Send the browser to the form, which leads back to the page."""
         asked = page_urls.page_url(page) + ("" if query is None else f"?{query}")
         return _redirect(f"/status/sign-in?next={encoded(asked)}")
 
-    def answer(self, environ: Environ, method: str, document: str, target: Target) -> Answer:
+    def answer(self, environ: Environ, method: str, document: str, target: Target) -> ApiResponse:
         """Answer a request to sign in or out. Raises ``RefusalError``."""
         if document == page_urls.SIGN_OUT:
             if method != "POST":
@@ -125,7 +125,7 @@ class SignIn:
             raise
         self._ended.add(cookie, now, until)
 
-    def _form(self, following: str, wrong: RefusalError | None = None) -> Answer:
+    def _form(self, following: str, wrong: RefusalError | None = None) -> ApiResponse:
         fields = self._sessions.fields
         hint = "The service says at its start in which file its token is." if fields[-1].name == "token" else ""
         if self._public and hint:
@@ -225,8 +225,8 @@ def next_page(text: str) -> str | None:
         return None
 
 
-def _redirect(url: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(303, headers=(("Location", url), *headers, *SAFE))
+def _redirect(url: str, *headers: tuple[str, str]) -> ApiResponse:
+    return ApiResponse(303, headers=(("Location", url), *headers, *SAFE))
 
 
 def _address(environ: Environ) -> str:

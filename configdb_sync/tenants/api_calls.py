@@ -22,14 +22,14 @@ from configdb_sync.errors import (
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
 from configdb_sync.tenants import paths, queries, representations
-from configdb_sync.tenants.answers import Answer, Headers, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.representations import read_body, tenant_answer
-from configdb_sync.tenants.requests import Request, read_json, refuse_body, wants_xml
+from configdb_sync.tenants.requests import TenantRequest, read_json, refuse_body, wants_xml
 from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, body_etag, etag_of, record_audit
 from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.responses import ApiResponse, HeaderLines, json_response
 
 
 def limit_of(context: Context, parameters: Mapping[str, str]) -> int:
@@ -69,31 +69,33 @@ def fields_of(parameters: Mapping[str, str]) -> frozenset[str] | None:
     return None if text is None else frozenset(one for one in text.split(",") if one)
 
 
-def unchanged(request: Request, etag: str, headers: Headers) -> Answer | None:
+def unchanged(request: TenantRequest, etag: str, headers: HeaderLines) -> ApiResponse | None:
     """Return 304 if If-None-Match requires it, else None. Raises ``RefusalError`` 412 by If-Match, 400."""
     if not request.conditional:
         return None
     conditions = request.conditions()
     if not conditions.matches(etag):
         raise refuse(412, "it isn't what If-Match names")
-    return None if conditions.none_matches(etag) else Answer(304, headers=headers)
+    return None if conditions.none_matches(etag) else ApiResponse(304, headers=headers)
 
 
-def read_answer(request: Request, etag: str, headers: Headers, full: Callable[[], Answer]) -> Answer:
+def read_answer(
+    request: TenantRequest, etag: str, headers: HeaderLines, full: Callable[[], ApiResponse]
+) -> ApiResponse:
     """Answer GET and HEAD: 304 by If-None-Match, 204 to HEAD, else ``full``. Raises ``RefusalError`` 412, 400."""
     answer = unchanged(request, etag, headers)
     if answer is not None:
         return answer
-    return Answer(204, headers=headers) if request.method == "HEAD" else full()
+    return ApiResponse(204, headers=headers) if request.method == "HEAD" else full()
 
 
-def change_of(request: Request) -> ChangeInfo:
+def change_of(request: TenantRequest) -> ChangeInfo:
     """Return who makes a change by a request, from where and when."""
     origin = str(request.environ.get("REMOTE_ADDR") or "")
     return ChangeInfo(request.caller.name, origin, request.identity, request.time)
 
 
-def show_tenant(context: Context, request: Request) -> Answer:
+def show_tenant(context: Context, request: TenantRequest) -> ApiResponse:
     """GET, HEAD /v1.0/<tenantId>: 200 (HEAD 204), 203 if ConfigDB is unavailable, 304 (T2, T3)."""
     parameters = request.parameters("fields", "limit")
     fields, limit = fields_of(parameters), limit_of(context, parameters)
@@ -101,12 +103,12 @@ def show_tenant(context: Context, request: Request) -> Answer:
     name = request.place.tenant
     found = tenant_answer(context.registry.tenant_rows(name, limit), name, limit)
 
-    def full() -> Answer:
+    def full() -> ApiResponse:
         status = 200 if fresh else 203
         if fields is None:
-            return Answer(status, found.body, found.headers)
+            return ApiResponse(status, found.body, found.headers)
         view = representations.tenant_view(found.tenant, found.page, limit)
-        return json_answer(representations.chosen(view, fields), status, found.headers)
+        return json_response(representations.chosen(view, fields), status, found.headers)
 
     return read_answer(request, found.etag, found.headers, full)
 
@@ -115,7 +117,7 @@ def _shows_status(context: Context, fields: frozenset[str] | None) -> bool:
     return context.drivers is not None and (fields is None or bool(fields & representations.STATUS_FIELDS))
 
 
-def put_tenant(context: Context, request: Request) -> Answer:
+def put_tenant(context: Context, request: TenantRequest) -> ApiResponse:
     """PUT /v1.0/<tenantId>: 201 created, 202 modified (T4)."""
     request.parameters()
     conditions = request.conditions()
@@ -126,28 +128,28 @@ def put_tenant(context: Context, request: Request) -> Answer:
     limit = context.limits.page
     held = context.registry.read(lambda one: queries.environments(one, tenant.number, None, limit))
     location = (("Location", request.place.url),) if made else ()
-    return json_answer(representations.tenant_view(tenant, held, limit), 201 if made else 202, headers + location)
+    return json_response(representations.tenant_view(tenant, held, limit), 201 if made else 202, headers + location)
 
 
-def delete_tenant(context: Context, request: Request) -> Answer:
+def delete_tenant(context: Context, request: TenantRequest) -> ApiResponse:
     """DELETE /v1.0/<tenantId>: 204 at once (T5)."""
     request.parameters()
     conditions = request.conditions()
     refuse_body(request.environ)
     context.registry.mark(change_of(request), request.place.tenant, context.limits.retention, conditions)
     context.wake_worker()
-    return Answer(204)
+    return ApiResponse(204)
 
 
-def recover_tenant(context: Context, request: Request) -> Answer:
+def recover_tenant(context: Context, request: TenantRequest) -> ApiResponse:
     """POST /v1.0/<tenantId>/action/recover: 204 (T6)."""
     request.parameters()
     refuse_body(request.environ)
     context.registry.recover(change_of(request), request.place.tenant)
-    return Answer(204)
+    return ApiResponse(204)
 
 
-def located(context: Context, request: Request, place: ResourcePath) -> Located:
+def located(context: Context, request: TenantRequest, place: ResourcePath) -> Located:
     """Return what a path names. Raises ``RefusalError`` 301 if it was moved (public endpoint: 404), 404, 410."""
     request.conditions()  # a malformed one is refused even if there is a redirect
     _, found = context.registry.locate(place)
@@ -159,7 +161,7 @@ def located(context: Context, request: Request, place: ResourcePath) -> Located:
     return found
 
 
-def show_place(context: Context, request: Request) -> Answer:
+def show_place(context: Context, request: TenantRequest) -> ApiResponse:
     """GET, HEAD of an environment or a data source of a tenant: 200 (HEAD 204), 203, 301, 304."""
     parameters = request.parameters("fields", "limit", "level")
     fields, limit, levels = fields_of(parameters), limit_of(context, parameters), levels_of(parameters)
@@ -175,26 +177,26 @@ def show_place(context: Context, request: Request) -> Answer:
     etag = row.etag(place.tenant)
     headers = representations.state_headers(place.tenant, row, etag, size)
 
-    def full() -> Answer:
+    def full() -> ApiResponse:
         if resource is not None:
             view = representations.resource_item(place.tenant, resource)
         else:
             page = context.registry.read(lambda one: queries.resources(one, holding.number, None, limit))
             view = representations.environment_view(place.tenant, holding, page, limit)
-        return json_answer(representations.chosen(view, fields), 200 if fresh else 203, headers)
+        return json_response(representations.chosen(view, fields), 200 if fresh else 203, headers)
 
     return read_answer(request, etag, headers, full)
 
 
-def list_environments(context: Context, request: Request, tenant: Tenant) -> Answer:
+def list_environments(context: Context, request: TenantRequest, tenant: Tenant) -> ApiResponse:
     """GET /v1.0/<tenantId>/environments."""
     parameters = request.parameters("limit", "marker")
     limit, marker = limit_of(context, parameters), number_of(parameters)
     page = context.registry.read(lambda one: queries.environments(one, tenant.number, marker, limit))
-    return json_answer(representations.environments_view(tenant.id, page, limit))
+    return json_response(representations.environments_view(tenant.id, page, limit))
 
 
-def list_resources(context: Context, request: Request, tenant: Tenant) -> Answer:
+def list_resources(context: Context, request: TenantRequest, tenant: Tenant) -> ApiResponse:
     """GET /v1.0/<tenantId>/resources, and .../environments/<env>/resources."""
     parameters, place = request.parameters("limit", "marker"), request.place
     limit = limit_of(context, parameters)
@@ -205,10 +207,10 @@ def list_resources(context: Context, request: Request, tenant: Tenant) -> Answer
         holding = located(context, request, place).holding
         name = parameters.get("marker")
         page = context.registry.read(lambda one: queries.resources(one, holding.number, name, limit))
-    return json_answer(representations.resources_view(f"{place.url}/resources", tenant.id, page, limit))
+    return json_response(representations.resources_view(f"{place.url}/resources", tenant.id, page, limit))
 
 
-def list_tenants(context: Context, request: Request) -> Answer:
+def list_tenants(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /v1.0: tenants by ID; with ``recoverable=true`` those marked for deletion."""
     parameters = request.parameters("limit", "marker", "recoverable")
     limit, marker = limit_of(context, parameters), parameters.get("marker")
@@ -217,17 +219,17 @@ def list_tenants(context: Context, request: Request) -> Answer:
         raise refuse(400, "recoverable must be true or false")
     recoverable = given == "true"
     page = context.registry.read(lambda one: queries.tenants(one, marker, limit, recoverable=recoverable))
-    return json_answer(representations.tenants_view(page, limit, recoverable=recoverable))
+    return json_response(representations.tenants_view(page, limit, recoverable=recoverable))
 
 
-def show_audit(context: Context, request: Request) -> Answer:
+def show_audit(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /audit, and /v1.0/<tenantId>/audit (also of a tenant that no longer exists): newest first."""
     parameters = request.parameters("limit", "marker")
     limit, marker = limit_of(context, parameters), number_of(parameters)
     tenant = None if request.route.place is None else request.place.tenant
     page = context.registry.read(lambda one: queries.audit(one, tenant, marker, limit))
     base = "/audit" if tenant is None else f"{request.place.url}/audit"
-    return json_answer(representations.audit_view(base, page, limit))
+    return json_response(representations.audit_view(base, page, limit))
 
 
 def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
@@ -244,7 +246,7 @@ def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:
         raise refuse(400, error.what) from None
 
 
-def _show_effective(context: Context, request: Request, found: Located, levels: LevelPath) -> Answer:
+def _show_effective(context: Context, request: TenantRequest, found: Located, levels: LevelPath) -> ApiResponse:
     """Answer with a data source's effective data at a level; 203 without them if ConfigDB is unavailable (T2)."""
     resource, number = _defined(found)
     place = request.place
@@ -256,15 +258,15 @@ def _show_effective(context: Context, request: Request, found: Located, levels: 
     except UnavailableError:
         # The last known state. Documents aren't stored here, so that an outdated one is never shown.
         headers = representations.state_headers(place.tenant, resource, resource.etag(place.tenant))
-        return json_answer(view, 203, headers)
+        return json_response(view, 203, headers)
     except ProductError as error:
         raise _refused(error) from error
     etag = etag_of(resource.etag(place.tenant), *levels, document_digest(effective))
     headers = representations.state_headers(place.tenant, resource, etag)
-    return read_answer(request, etag, headers, lambda: json_answer({**view, "effective": effective}, 200, headers))
+    return read_answer(request, etag, headers, lambda: json_response({**view, "effective": effective}, 200, headers))
 
 
-def put_overrides(context: Context, request: Request) -> Answer:
+def put_overrides(context: Context, request: TenantRequest) -> ApiResponse:
     """PUT .../resources/<data source>?level=: replace the overrides at a level by the body; 204.
 
     ``If-Match`` takes the ETag of the GET at that level. Raises ``RefusalError``.
@@ -299,7 +301,7 @@ def put_overrides(context: Context, request: Request) -> Answer:
         change_of(request),
         lambda work: record_audit(work, request.place.tenant, request.place.path, "override", **details),
     )
-    return Answer(204)
+    return ApiResponse(204)
 
 
 def _defined(found: Located) -> tuple[Resource, int]:
@@ -327,7 +329,7 @@ def _refused(error: ProductError) -> RefusalError:
 _STORED = ("Cache-Control", "no-store, no-transform")
 
 
-def _destination(request: Request) -> str:
+def _destination(request: TenantRequest) -> str:
     """Return the query's ``dest``. Raises ``RefusalError`` 400 (T9)."""
     found = request.parameters("dest").get("dest")
     if not found:
@@ -335,7 +337,7 @@ def _destination(request: Request) -> str:
     return paths.tenant_id(found)
 
 
-def show_move(context: Context, request: Request) -> Answer:
+def show_move(context: Context, request: TenantRequest) -> ApiResponse:
     """GET .../action/move?dest=: 200 with the stored state, as JSON or XML by Accept (T10)."""
     target = _destination(request)
     request.conditions()  # a malformed one is refused even if there is a redirect
@@ -344,10 +346,10 @@ def show_move(context: Context, request: Request) -> Answer:
     body, kind = (action.xml(), "application/xml; charset=UTF-8") if xml else (action.json(), "application/json")
     etag = body_etag(body)
     headers = (("ETag", f'"{etag}"'), _STORED, ("Vary", "Accept"))
-    return unchanged(request, etag, headers) or Answer(200, body, headers, kind)
+    return unchanged(request, etag, headers) or ApiResponse(200, body, headers, kind)
 
 
-def move(context: Context, request: Request) -> Answer:
+def move(context: Context, request: TenantRequest) -> ApiResponse:
     """POST .../action/move?dest=: 303 to the new path; 301 to the action there if it was already moved (T7, T8)."""
     target = _destination(request)
     conditions = request.conditions()
@@ -356,4 +358,4 @@ def move(context: Context, request: Request) -> Answer:
         context.worker.check_movable()
     place = context.registry.move(change_of(request), request.place, target, conditions)
     context.wake_worker()
-    return Answer(303, headers=(("Location", place.url), _STORED))
+    return ApiResponse(303, headers=(("Location", place.url), _STORED))

@@ -6,46 +6,48 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import api_calls, openapi
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.answers import Answer, refused
 from configdb_sync.tenants.context import Context, PageHandler
-from configdb_sync.tenants.limiting import Buckets
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.representations import moment
-from configdb_sync.tenants.requests import Caller, Request, address_of, drain, target_of
+from configdb_sync.tenants.requests import TenantRequest
 from configdb_sync.tenants.rows import Tenant, find_tenant
-from configdb_sync.web.refusals import RefusalError, refuse
-from configdb_sync.web.service import CURRENT, Asked
+from configdb_sync.web.access import Access, Caller, TokenBuckets
+from configdb_sync.web.refusals import FAILED, RefusalError, refuse
+from configdb_sync.web.requests import client_address, drain, target_of
+from configdb_sync.web.responses import ApiResponse, json_response
+from configdb_sync.web.service import CURRENT, LoggedRequest
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
 log = logging.getLogger(__name__)
+REQUEST_ID = "X-Openstack-Request-Id"
 usage = logging.getLogger("configdb_sync.tenants.metrics")
 
-Handler = Callable[[Context, Request], Answer]
+Handler = Callable[[Context, TenantRequest], ApiResponse]
 
 
-def _of_tenant(handler: Callable[[Context, Request, Tenant], Answer]) -> Handler:
-    def handle(context: Context, request: Request) -> Answer:
+def _of_tenant(handler: Callable[[Context, TenantRequest, Tenant], ApiResponse]) -> Handler:
+    def handle(context: Context, request: TenantRequest) -> ApiResponse:
         return handler(context, request, context.registry.tenant(request.place.tenant))
 
     return handle
 
 
-def _status(context: Context, request: Request) -> Answer:
+def _status(context: Context, request: TenantRequest) -> ApiResponse:
     if context.status_calls is None:
         raise refuse(404, "there is nothing at this URL")
     return context.status_calls(request)
 
 
-def _show_data_source(context: Context, request: Request) -> Answer:
+def _show_data_source(context: Context, request: TenantRequest) -> ApiResponse:
     """GET, HEAD of a data source; with ``show=layers`` or ``show=history`` its documents, masked."""
     return (_status if "show=" in (request.query or "") else api_calls.show_place)(context, request)
 
@@ -113,7 +115,25 @@ def public_methods_of(asked: Route) -> dict[str, Handler]:
     return {"GET": methods_of(asked)["GET"]}
 
 
-class Application:
+def refused(refusal: RefusalError, request_id: str) -> ApiResponse:
+    """Return a refusal in the one shape."""
+    error = {
+        "code": refusal.status,
+        "title": HTTPStatus(refusal.status).phrase,
+        "message": str(refusal),
+        "request_id": request_id,
+    }
+    return _signed(json_response({"error": error}, refusal.status, refusal.headers), request_id)
+
+
+def _signed(answer: ApiResponse, request_id: str) -> ApiResponse:
+    """Return an answer with its request's id, and its status in RFC 9110's spelling, not in Werkzeug's capitals."""
+    answer.headers[REQUEST_ID] = request_id
+    answer.status = f"{answer.status_code} {HTTPStatus(answer.status_code).phrase}"
+    return answer
+
+
+class TenantsApplication:
     """One endpoint as a WSGI callable; thread-safe; all its state is in the database."""
 
     def __init__(
@@ -125,7 +145,7 @@ class Application:
         *,
         public: bool = False,
         policy: Policy | None = None,
-        buckets: Buckets | None = None,
+        buckets: TokenBuckets | None = None,
         behind_proxy: bool = False,
         pages: PageHandler | None = None,
     ) -> None:
@@ -148,15 +168,14 @@ class Application:
         identity, method = self._new_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
-        current = CURRENT.set(Asked(identity))
+        current = CURRENT.set(LoggedRequest(identity))
         try:
             if self._behind_proxy:
-                environ["REMOTE_ADDR"] = address_of(environ, behind_proxy=True)
-            answer = self._answer(environ, method, identity, asked)
-            if answer.status >= 400 and method != "GET":
+                environ["REMOTE_ADDR"] = client_address(environ, behind_proxy=True)
+            answer = _signed(self._answer(environ, method, identity, asked), identity)
+            if answer.status_code >= 400 and method != "GET":
                 drain(environ, 2 * self.context.limits.body)
-            headers, body = answer.started(identity, head=method == "HEAD")
-            start_response(answer.reason, headers)
+            body = answer(environ, start_response)
             self._note(asked, method, identity, answer, self._clock.monotonic() - began)
             return body
         finally:
@@ -167,7 +186,7 @@ class Application:
         """Give the database's connections back."""
         self.context.registry.close()
 
-    def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> Answer:
+    def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> ApiResponse:
         try:
             target = target_of(environ)
             if self._pages is not None and target.segments[0] == self._pages.root:
@@ -188,7 +207,7 @@ class Application:
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
             if not is_open:
                 caller = self._admitted(caller, found, method, target.query)
-            request = Request(environ, method, found, target.query, caller, identity, self._clock)
+            request = TenantRequest(environ, method, found, target.query, caller, identity, self._clock)
             return handler(self.context, request)
         except RefusalError as refusal:
             if refusal.status >= 500:
@@ -196,7 +215,7 @@ class Application:
             return refused(refusal, identity)
         except Exception:
             log.exception("a fault of the service's own")
-            return refused(refuse(500, "the service failed; its log tells more"), identity)
+            return refused(refuse(500, FAILED), identity)
 
     def _client(self, caller: Caller) -> str:
         """Return who shares a bucket: on the public endpoint a tenant's users, on the admin one a user."""
@@ -235,13 +254,13 @@ class Application:
         found = self.context.registry.read(lambda connection: find_tenant(connection, tenant))
         return caller.project == (tenant if found is None else found.project)
 
-    def _note(self, asked: list[Route], method: str, identity: str, answer: Answer, seconds: float) -> None:
+    def _note(self, asked: list[Route], method: str, identity: str, answer: ApiResponse, seconds: float) -> None:
         """Count a request and write its usage record (T14): it always names the tenant that the URL names."""
         place = asked[0].place if asked else None
         endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
-        size = len(answer.body)
+        size = len(answer.data)
         if (meter := self.context.meter) is not None:
-            meter.request(endpoint, method, status=answer.status, tenant=tenant, size=size, seconds=seconds)
+            meter.request(endpoint, method, status=answer.status_code, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
         record: dict[str, Any] = {
@@ -252,7 +271,7 @@ class Application:
             "path": None if place is None else place.path,
             "kind": asked[0].kind.value if asked else None,
             "method": method[:20],
-            "status": answer.status,
+            "status": answer.status_code,
             "bytes": size,
             "seconds": round(seconds, 6),
         }

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.tenants.answers import Answer
 from configdb_sync.tenants.metrics import Prometheus
 from configdb_sync.tenants.outbox_worker import OutboxWorker
 from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
-from configdb_sync.tenants.requests import Caller, Environ, Request
+from configdb_sync.tenants.requests import TenantRequest
 from configdb_sync.tenants.status_chain import Chain
-from configdb_sync.web.requests import Target
+from configdb_sync.web.access import Caller
+from configdb_sync.web.requests import Environ, Target
+from configdb_sync.web.responses import ApiResponse
 
 DAY = 24 * 3600 * 1_000_000
 
@@ -33,7 +34,7 @@ class ApiLimits:
     retention: int = 30 * DAY
 
 
-StatusCalls = Callable[[Request], Answer]
+StatusCalls = Callable[[TenantRequest], ApiResponse]
 """Answers the API's reading calls on environments, nodes, runs and documents."""
 Admit = Callable[[Caller, Route, "str | None"], Caller]
 """Returns the caller if it may see what a route of the API gives, by the query; raises ``RefusalError`` 403, 429."""
@@ -48,7 +49,7 @@ class PageHandler(Protocol):
 
     def answer(
         self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
-    ) -> Answer:
+    ) -> ApiResponse:
         """Answer a request for a page; its route is added to ``asked``, and ``admit`` checks the caller."""
 
 

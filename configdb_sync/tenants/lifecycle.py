@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,39 +25,9 @@ from configdb_sync.tenants.rows import (
     tenant_of,
 )
 from configdb_sync.web.refusals import refuse, shown
-from configdb_sync.web.requests import Tags
+from configdb_sync.web.requests import Preconditions
 
 TENANTS, RESOURCES = schema.TENANTS, schema.RESOURCES
-
-
-@dataclass(frozen=True)
-class Preconditions:
-    """If-Match and If-None-Match of a request; None if it has no such header.
-
-    The methods take the current entity tags of what is requested; none: it doesn't exist.
-    """
-
-    match: Tags | None = None
-    none_match: Tags | None = None
-
-    def matches(self, *current: str) -> bool:
-        """Tell whether If-Match allows the request."""
-        if self.match is None:
-            return True
-        return bool(current) if self.match.any else bool(self.match.strong.intersection(current))
-
-    def none_matches(self, *current: str) -> bool:
-        """Tell whether If-None-Match allows the request."""
-        if self.none_match is None:
-            return True
-        if self.none_match.any:
-            return not current
-        return not (self.none_match.strong | self.none_match.weak).intersection(current)
-
-    def check(self, *current: str) -> None:
-        """Raise ``RefusalError`` 412 unless a change is allowed."""
-        if not (self.matches(*current) and self.none_matches(*current)):
-            raise refuse(412, "it has changed, or is there, since the ETag in the condition")
 
 
 NO_CONDITIONS = Preconditions()

@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 
 from configdb_sync.store import schema
 from configdb_sync.tenants import queries
-from configdb_sync.tenants.lifecycle import Preconditions
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.rows import (
@@ -38,7 +37,7 @@ from configdb_sync.tenants.rows import (
 )
 from configdb_sync.tenants.status import Status, StatusCounts, counted
 from configdb_sync.web.refusals import refuse, shown
-from configdb_sync.web.requests import encoded
+from configdb_sync.web.requests import Preconditions, encoded
 
 RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 

@@ -15,11 +15,11 @@ from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
 from configdb_sync.store import schema
 from configdb_sync.tenants import api_schemas, metrics
-from configdb_sync.tenants.answers import Answer, json_answer
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.moves import NAMESPACE
 from configdb_sync.tenants.paths import ID_RULES, LONGEST_ID
-from configdb_sync.tenants.requests import Request
+from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.web.responses import ApiResponse, json_response
 
 ID_PATTERN = "[^/]+"
 """The pattern of the source document, in XML Schema, which can't contain NUL anyway."""
@@ -132,20 +132,20 @@ _TENANTS_OWN = "/{tenantId}"
 _OPERATORS = ("/action/move", "/action/recover", "/audit")
 
 
-def show_health(context: Context, request: Request) -> Answer:
+def show_health(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /healthz: 200 if the registry is available, else 503. Open to all: it says nothing else."""
     request.parameters()
     context.registry.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
-    return json_answer({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
-def show_metrics(context: Context, request: Request) -> Answer:
+def show_metrics(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /metrics: all workers' metrics for Prometheus. Only on the admin endpoint: they name tenants."""
     request.parameters()
     waiting = sa.select(sa.func.count()).select_from(schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
     told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
-    return Answer(200, b"" if context.meter is None else context.meter.text(told), kind=metrics.KIND)
+    return ApiResponse(200, b"" if context.meter is None else context.meter.text(told), kind=metrics.KIND)
 
 
 def calls(*, public: bool) -> dict[str, _Codes]:
@@ -161,19 +161,19 @@ def calls(*, public: bool) -> dict[str, _Codes]:
     return found
 
 
-def show_openapi(_: Context, request: Request, *, public: bool = False) -> Answer:
+def show_openapi(_: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
     """GET /openapi.json: the API of this endpoint."""
     request.parameters()
-    return Answer(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
+    return ApiResponse(200, json.dumps(openapi(public=public), indent=1).encode("ascii") + b"\n")
 
 
-def show_wadl(_: Context, request: Request, *, public: bool = False) -> Answer:
+def show_wadl(_: Context, request: TenantRequest, *, public: bool = False) -> ApiResponse:
     """GET /application.wadl: the API of this endpoint."""
     request.parameters()
-    return Answer(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
+    return ApiResponse(200, wadl(public=public), kind="application/vnd.sun.wadl+xml; charset=UTF-8")
 
 
-PUBLIC_DOCUMENTS: dict[str, Callable[[Context, Request], Answer]] = {
+PUBLIC_DOCUMENTS: dict[str, Callable[[Context, TenantRequest], ApiResponse]] = {
     "openapi.json": partial(show_openapi, public=True),
     "application.wadl": partial(show_wadl, public=True),
 }

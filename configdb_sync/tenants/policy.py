@@ -26,7 +26,7 @@ from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.openapi import CALLS, OPEN
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
-from configdb_sync.tenants.requests import Caller
+from configdb_sync.web.access import Caller
 
 NAMESPACE = "configdb_sync.tenants"
 OPERATOR = "operator"

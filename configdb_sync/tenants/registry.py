@@ -13,11 +13,14 @@ from sqlalchemy import Connection
 
 from configdb_sync import failpoints
 from configdb_sync.store.database import Database
+from configdb_sync.store.opening import open_store
 from configdb_sync.tenants import lifecycle, moves, ownership, queries
 from configdb_sync.tenants.moves import MoveAction
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.rows import ChangeInfo, Tenant, Work, find_tenant, require_tenant
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import Preconditions
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -91,7 +94,7 @@ class Registry:
         change: ChangeInfo,
         place: ResourcePath,
         destination: str,
-        conditions: lifecycle.Preconditions = lifecycle.NO_CONDITIONS,
+        conditions: Preconditions = lifecycle.NO_CONDITIONS,
     ) -> ResourcePath:
         """Move what a path names to another tenant and return its new path (T7, T8, T11).
 
@@ -112,3 +115,13 @@ class Registry:
     own = _transaction(ownership.register)
     adopt = _transaction(ownership.adopt)
     tell = _transaction(ownership.set_status)
+
+
+def open_registry(url: str, *, connections: int = 8) -> Database:
+    """Return the database at a URL, the registry's tables up to date; ``StateError`` if it can't be used."""
+    return open_store(url, connections=connections, unavailable=_unavailable)
+
+
+def _unavailable() -> RefusalError:
+    # The driver's own text may hold the database's address and parameters: not for a client.
+    return refuse(503, "the registry's database can't be used now", ("Retry-After", "5"))

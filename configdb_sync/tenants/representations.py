@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 from wsgiref.handlers import format_date_time
 
-from configdb_sync.tenants.answers import Headers, as_json
 from configdb_sync.tenants.paths import VERSION, ResourcePath
 from configdb_sync.tenants.queries import AuditEntry, Page, Values, metadata_of, tenant_and_environments
 from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, require_tenant
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import encoded
+from configdb_sync.web.responses import HeaderLines, json_body
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # all times here are UTC; a zone would be cut off again
 STATUS_FIELDS = frozenset({"status", "status_details"})
@@ -142,7 +142,7 @@ def _next(base: str, marker: str | None, limit: int) -> str | None:
     return f"{base}{'&' if '?' in base else '?'}limit={limit}&marker={encoded(marker)}"
 
 
-def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = None) -> Headers:
+def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = None) -> HeaderLines:
     """Return the metadata headers of GET and HEAD (T3)."""
     headers = [
         ("ETag", f'"{etag}"'),
@@ -224,7 +224,7 @@ class TenantAnswer:
     tenant: Tenant
     page: Page[Holding]
     etag: str
-    headers: Headers
+    headers: HeaderLines
     body: bytes
 
 
@@ -242,7 +242,7 @@ def _new_answer(rows: Values, limit: int) -> TenantAnswer:
     tenant, page = tenant_and_environments(rows, limit)
     etag = tenant.etag
     headers = state_headers(tenant.id, tenant, etag, tenant.counts.size)
-    return TenantAnswer(tenant, page, etag, headers, as_json(tenant_view(tenant, page, limit)))
+    return TenantAnswer(tenant, page, etag, headers, json_body(tenant_view(tenant, page, limit)))
 
 
 _cached = lru_cache(maxsize=256)(_new_answer)

@@ -19,18 +19,14 @@ from configdb_sync.closed_files import unsafe_way
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import metrics
-from configdb_sync.tenants.access import Access
-from configdb_sync.tenants.answers import refused
-from configdb_sync.tenants.app import Application, usage
+from configdb_sync.tenants.app import TenantsApplication, refused, usage
 from configdb_sync.tenants.context import ApiLimits, Context, PageHandler, StatusCalls
-from configdb_sync.tenants.limiting import buckets
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.proxy_check import probe
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.status_chain import Chain
-from configdb_sync.web.refusals import refuse
+from configdb_sync.web.access import Access, buckets
 from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
 
 if TYPE_CHECKING:
@@ -53,7 +49,7 @@ class Site(Protocol):
 
 
 @dataclass(frozen=True)
-class Service:
+class TenantsService:
     """All that a server process needs to be told. ``connect`` gives a client of ConfigDB, ``drivers`` the status
     drivers and ``policy`` the rules, in each process. ``rate``, ``admin_rate``: requests a second of one client at
     each endpoint, 0 for no limit; ``metrics_tenants``: how many tenants have metrics of their own."""
@@ -78,7 +74,7 @@ class Service:
     log_formatter: logging.Formatter | None = None
 
 
-def check(service: Service) -> None:
+def check(service: TenantsService) -> None:
     """Raise ``SettingsError`` if the service would be open to whom it must not."""
     check_reach(service.admin, service.transport, unguarded=service.unguarded)
     if service.public is not None:
@@ -88,7 +84,7 @@ def check(service: Service) -> None:
             raise SettingsError("--admin and --public have the same port", way_out="give them different ones")
 
 
-def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
+def serve(service: TenantsService, announce: Callable[[list[str]], None]) -> None:
     """Listen until SIGTERM or SIGINT; ``announce`` gets the URLs once the service has checked itself.
 
     Never returns but by ``SystemExit``: 0 after a clean stop. Raises ``SettingsError``, ``StateError`` before it
@@ -106,7 +102,7 @@ def serve(service: Service, announce: Callable[[list[str]], None]) -> None:
         _serve(service, announce, numbers)
 
 
-def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Path) -> None:
+def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbers: Path) -> None:
     def make(ports: list[int]) -> tuple[Any, Any]:
         if service.usage_log is not None:
             write_usage(service.usage_log)
@@ -143,7 +139,7 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
         listens,
         service.transport,
         make,
-        refusal=refusal,
+        refused=lambda refusal: refused(refusal, new_run_id()),
         body_limit=max(service.limits.body, _ANY_BODY),
         started=started,
         formatter=service.log_formatter,
@@ -152,40 +148,22 @@ def _serve(service: Service, announce: Callable[[list[str]], None], numbers: Pat
 
 _ANY_BODY = 1024 * 1024
 """Bytes of a body that a request without any may have, to be told so."""
-_REFUSALS = {
-    408: "the request came too slowly",
-    413: "the body is too large, or comes in more than 100000 chunks",
-    414: "the request line is longer than the 8190 characters that are taken",
-    417: "no such expectation can be met",
-    431: "the headers are too long, or more than 64",
-    500: "the service failed; its log tells more",
-    501: "no such transfer coding is taken",
-}
-
-
-def refusal(status: int) -> tuple[bytes, bytes]:
-    """Return head and body of the answer where the server itself refuses a request, in the one shape of errors."""
-    identity = new_run_id()
-    answer = refused(refuse(status, _REFUSALS.get(status, "the request isn't HTTP as it is taken here")), identity)
-    headers, body = answer.started(identity, head=False)
-    lines = [f"HTTP/1.1 {answer.reason}", *(f"{name}: {value}" for name, value in headers), "Connection: close", "", ""]
-    return "\r\n".join(lines).encode("latin-1"), b"".join(body)
 
 
 def _endpoint(
-    service: Service,
+    service: TenantsService,
     context: Context,
     policy: Policy,
     site: Site | None,
     public_access: Callable[[], Access] | None = None,
-) -> Application:
+) -> TenantsApplication:
     """Return an endpoint: the public one with its own access, else the admin one."""
     clock, public = SystemClock(), public_access is not None
     access = service.access() if public_access is None else public_access()
     calls, pages = None, None
     if site is not None:
         calls, pages = site.endpoint(context, access, public=public, workers=service.transport.workers)
-    return Application(
+    return TenantsApplication(
         replace(context, status_calls=calls),
         access,
         clock,
@@ -228,8 +206,8 @@ class Endpoints:
     """The two endpoints in one process, told apart by the port that a request came in at, never by a header."""
 
     public_port: int
-    admin: Application
-    public: Application
+    admin: TenantsApplication
+    public: TenantsApplication
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""

@@ -72,7 +72,7 @@ class _Source:
         self._content = io.BytesIO(content)
 
 
-class Answer:
+class AnswerBuffer:
     """Stands for the socket that gunicorn writes an answer to."""
 
     def __init__(self) -> None:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from configdb_sync.errors import ProductError
 
+FAILED = "the service failed; its log tells more"
+"""What a client is told of a fault of the service's own."""
+
 
 @dataclass(eq=False)
 class RefusalError(ProductError):

@@ -6,14 +6,20 @@ header.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from configdb_sync.web.refusals import refuse
+from configdb_sync.web.refusals import RefusalError, refuse
 
-KEYS = ("RAW_URI", "REQUEST_URI")
+Environ = Mapping[str, Any]
+
+_RAW_TARGET = ("RAW_URI", "REQUEST_URI")
 """Where servers put the raw target: gunicorn, then waitress, uWSGI, mod_wsgi."""
 
 _PLAIN = re.compile(r"[\x21\x22\x24-\x7e]*")
@@ -27,6 +33,20 @@ class Target:
 
     segments: tuple[str, ...]
     query: str | None = None
+
+
+def target_of(environ: Environ) -> Target:
+    """Return the request's target. Raises ``RefusalError``: 500 if the server doesn't give it raw, 400."""
+    for key in _RAW_TARGET:
+        if key in environ:
+            return read_target(environ[key])
+    raise refuse(500, "this server gives no raw request target; see the documentation for those that do")
+
+
+def client_address(environ: Environ, *, behind_proxy: bool) -> str:
+    """Return the client's address; behind a proxy the one that the proxy itself added last to X-Forwarded-For."""
+    told = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip() if behind_proxy else ""
+    return told[:64] or str(environ.get("REMOTE_ADDR") or "")
 
 
 @lru_cache(maxsize=1024)
@@ -95,11 +115,12 @@ def encoded(text: str) -> str:
 
 
 _TAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
-_LONGEST = 4096
+_LONGEST_CONDITION = 4096
+_TAG_LENGTH = 40
 
 
 @dataclass(frozen=True)
-class Tags:
+class EntityTags:
     """One header: ``any`` is ``*``; ``strong`` and ``weak`` hold opaque tags without quotes."""
 
     any: bool = False
@@ -107,13 +128,74 @@ class Tags:
     weak: frozenset[str] = frozenset()
 
 
-def read_tags(name: str, text: str) -> Tags:
-    """Return the tags of a header's text. Raises ``ValueError`` that names the header and what is wrong."""
-    if len(text) > _LONGEST:
-        raise ValueError(f"{name} is longer than {_LONGEST} characters")
+@dataclass(frozen=True)
+class Preconditions:
+    """If-Match and If-None-Match of a request; None where it has no such header.
+
+    Each method gets the tags that the thing has now. ``exists``, by default whether it has any, is what ``*`` asks.
+    """
+
+    match: EntityTags | None = None
+    none_match: EntityTags | None = None
+
+    def matches(self, *current: str, exists: bool | None = None) -> bool:
+        """Tell whether If-Match lets the request through."""
+        if self.match is None:
+            return True
+        if self.match.any:
+            return bool(current) if exists is None else exists
+        return not self.match.strong.isdisjoint(current)
+
+    def none_matches(self, *current: str, exists: bool | None = None) -> bool:
+        """Tell whether If-None-Match lets the request through; a read that it doesn't is answered with 304."""
+        if self.none_match is None:
+            return True
+        if self.none_match.any:
+            return not (bool(current) if exists is None else exists)
+        return (self.none_match.strong | self.none_match.weak).isdisjoint(current)
+
+    def hold(self, *current: str, exists: bool | None = None) -> bool:
+        """Tell whether both let a change through."""
+        return self.matches(*current, exists=exists) and self.none_matches(*current, exists=exists)
+
+    def check(self, *current: str) -> None:
+        """Raise ``RefusalError`` 412 unless what has these tags (none: it isn't there) may be changed."""
+        if not self.hold(*current):
+            raise refuse(412, "it has changed, or is there, since the ETag in the condition")
+
+
+def read_preconditions(environ: Environ) -> Preconditions:
+    """Return the conditions of a request. Raises ``RefusalError`` 400 for a malformed header."""
+    return Preconditions(
+        _condition(environ, "If-Match", "HTTP_IF_MATCH"), _condition(environ, "If-None-Match", "HTTP_IF_NONE_MATCH")
+    )
+
+
+def is_conditional(environ: Environ) -> bool:
+    """Tell whether a request has If-Match or If-None-Match."""
+    return "HTTP_IF_MATCH" in environ or "HTTP_IF_NONE_MATCH" in environ
+
+
+def _condition(environ: Environ, name: str, key: str) -> EntityTags | None:
+    # Asked by presence: an empty header is malformed, not absent.
+    if key not in environ:
+        return None
+    try:
+        return read_entity_tags(name, environ[key])
+    except ValueError as error:
+        raise refuse(400, str(error)) from None
+
+
+def read_entity_tags(name: str, text: str) -> EntityTags:
+    """Return the tags of a header's text. Raises ``ValueError`` that names the header and what is wrong.
+
+    Werkzeug's ``parse_etags`` takes a malformed header for none, and the change would go through.
+    """
+    if len(text) > _LONGEST_CONDITION:
+        raise ValueError(f"{name} is longer than {_LONGEST_CONDITION} characters")
     text = text.strip(" \t")
     if text == "*":
-        return Tags(any=True)
+        return EntityTags(any=True)
     strong: set[str] = set()
     weak: set[str] = set()
     due = True
@@ -134,4 +216,77 @@ def read_tags(name: str, text: str) -> Tags:
             raise ValueError(f"{name} is malformed at character {place + 1}")
     if not strong and not weak:
         raise ValueError(f"{name} names no entity tag")
-    return Tags(strong=frozenset(strong), weak=frozenset(weak))
+    return EntityTags(strong=frozenset(strong), weak=frozenset(weak))
+
+
+def tag_of_parts(*parts: object) -> str:
+    """Return the entity tag (T2) of what these parts (texts and numbers) tell apart."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_TAG_LENGTH]
+
+
+def tag_of_body(body: bytes) -> str:
+    """Return the entity tag of an answer by its bytes."""
+    return hashlib.sha256(body).hexdigest()[:_TAG_LENGTH]
+
+
+def read_body(environ: Environ, limit: int) -> bytes:
+    """Return the body's bytes, empty if there is none. Raises ``RefusalError`` 400, 411, 413.
+
+    Werkzeug's ``get_data`` returns a body that was cut as if it were whole.
+    """
+    told = environ.get("CONTENT_LENGTH") or ""
+    chunked = "HTTP_TRANSFER_ENCODING" in environ
+    if chunked and not environ.get("wsgi.input_terminated"):
+        raise refuse(411, "this server needs a Content-Length")
+    if told and not (told.isascii() and told.isdigit()):
+        raise refuse(400, "Content-Length is no number, or given twice")
+    length = int(told) if told else 0
+    if length > limit:
+        raise refuse(413, f"the body is larger than {limit} bytes")
+    content = _read(environ, limit + 1 if chunked else length)
+    if len(content) > limit:
+        raise refuse(413, f"the body is larger than {limit} bytes")
+    if not chunked and len(content) < length:
+        raise refuse(400, f"the body was cut: {len(content)} of {length} bytes came")
+    return content
+
+
+def drain(environ: Environ, limit: int) -> None:
+    """Read what is left of a refused request's body, up to a limit: a connection that is closed on it would be reset,
+    and the client might never see the answer."""
+    told = environ.get("CONTENT_LENGTH") or ""
+    if told.isascii() and told.isdigit() and 0 < int(told) <= limit:
+        with contextlib.suppress(RefusalError):
+            _read(environ, int(told))
+
+
+def _read(environ: Environ, wanted: int) -> bytes:
+    parts = []
+    try:
+        while wanted > 0 and (part := environ["wsgi.input"].read(wanted)):
+            parts.append(part)
+            wanted -= len(part)
+    except (OSError, ValueError):
+        raise refuse(400, "the body was cut") from None
+    return b"".join(parts)
+
+
+def media_type(environ: Environ) -> str:
+    """Return the type of the body in lower case, without parameters; empty if none is given."""
+    return str(environ.get("CONTENT_TYPE") or "").partition(";")[0].strip().lower()
+
+
+def content_coding(environ: Environ) -> str:
+    """Return the Content-Encoding in lower case, empty for none."""
+    coding = str(environ.get("HTTP_CONTENT_ENCODING", "identity")).strip().lower()
+    return "" if coding == "identity" else coding
+
+
+def json_fault(error: ValueError) -> str:
+    """Return why a text is no JSON as it is taken here, for the client.
+
+    The error's own text names a place and never holds the document, but for long numbers it is advice to programmers.
+    """
+    text = str(error)
+    return "a number has more digits than are taken" if "integer string conversion" in text else text[:200]

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
+from werkzeug.wrappers import Response
 
 from configdb_sync.errors import SettingsError
+from configdb_sync.web.refusals import FAILED, RefusalError, refuse
+from configdb_sync.web.responses import ApiResponse
 
 _STOP_SECONDS = 10
 
@@ -119,13 +121,19 @@ def check_bindable(listen: Listen, flag: str = "--listen") -> None:
         ) from None
 
 
+def bare(refusal: RefusalError) -> Response:
+    """Return an answer that has a status alone."""
+    return ApiResponse(refusal.status)
+
+
 class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """A service under gunicorn, with threads; ``run`` never returns but by ``SystemExit``.
 
     ``make`` gives, in each worker, what is to be closed at its end and the WSGI application, from the ports that are
     listened on; ``ready`` is called once in the parent, ``started`` in each worker, with the ports. ``formatter``
-    makes gunicorn's own log lines. ``refusal`` gives the head and body of an answer by which the server itself
-    refuses a request; ``body_limit`` is how many bytes of a body are waited for: beyond that the application gets none.
+    makes gunicorn's own log lines. ``refused`` makes the answers by which the server itself refuses a request, in the
+    service's one shape of errors; ``body_limit`` is how many bytes of a body are waited for: beyond that the
+    application gets none.
     """
 
     def __init__(
@@ -135,14 +143,14 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport: Transport,
         make: Callable[[list[int]], tuple[Any, Any]],
         *,
-        refusal: Callable[[int], tuple[bytes, bytes]] | None = None,
+        refused: Callable[[RefusalError], Response] = bare,
         body_limit: int = 1024 * 1024,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
         formatter: logging.Formatter | None = None,
     ) -> None:
         self._name = name
-        self.refusal = refusal or _bare
+        self._refused = refused
         self.body_limit = body_limit
         self._formatter = formatter
         self._listen = listen
@@ -189,6 +197,10 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         for name, value in settings.items():
             self.cfg.set(name, value)
 
+    def refusal(self, status: int) -> bytes:
+        """Return the answer by which the server itself refuses a request."""
+        return refusal_bytes(self._refused, status)
+
     def load(self) -> Any:
         """Return the application, in a worker."""
         self._made, application = self._make(self._ports)
@@ -218,9 +230,23 @@ def _logger(formatter: logging.Formatter) -> type[Logger]:
     return Formatted
 
 
-def _bare(status: int) -> tuple[bytes, bytes]:
-    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    return head.encode("ascii"), b""
+_REFUSED = {
+    408: "the request came too slowly",
+    413: "the body is too large, or comes in more than 100000 chunks",
+    414: "the request line is longer than the 8190 characters that are taken",
+    417: "no such expectation can be met",
+    431: "the headers are too long, or more than 64",
+    500: FAILED,
+    501: "no such transfer coding is taken",
+}
+
+
+def refusal_bytes(refused: Callable[[RefusalError], Response], status: int) -> bytes:
+    """Return an answer as it goes to a client whose connection ends with it."""
+    answer = refused(refuse(status, _REFUSED.get(status, "the request isn't HTTP as it is taken here")))
+    headers = [*answer.get_wsgi_headers({}), ("Connection", "close")]
+    lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in headers), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + answer.get_data()
 
 
 def _none() -> bytes:
@@ -229,14 +255,14 @@ def _none() -> bytes:
 
 
 @dataclass
-class Asked:
+class LoggedRequest:
     """The request that this thread is at work on; the tenant is known once the URL has been read."""
 
     request_id: str
     tenant: str | None = None
 
 
-CURRENT: ContextVar[Asked | None] = ContextVar("configdb_sync_tenants_request", default=None)
+CURRENT: ContextVar[LoggedRequest | None] = ContextVar("configdb_sync_tenants_request", default=None)
 
 
 class TextFormatter(logging.Formatter):

@@ -20,7 +20,7 @@ from gunicorn.sock import ssl_context
 from gunicorn.workers.gthread import ThreadWorker
 
 from configdb_sync.web import connections
-from configdb_sync.web.connections import Answer, Blocked, Connection, Phase
+from configdb_sync.web.connections import AnswerBuffer, Blocked, Connection, Phase
 from configdb_sync.web.framing import Arrived
 
 _SWEEP = 0.25
@@ -118,7 +118,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             conn.decode()
         except (errors.ParseException, errors.NoMoreData):
             return False
-        answer = Answer()
+        answer = AnswerBuffer()
         keep = False
         try:
             keep = self.handle_request(
@@ -244,8 +244,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._refusals.note(reason, address, time.monotonic())
 
     def _refusal(self, status: int) -> bytes:
-        head, body = self.app.refusal(status)
-        return bytes(head + body)
+        return bytes(self.app.refusal(status))
 
     def _late(self, connection: Connection) -> None:
         if connection.phase is Phase.BODY or (connection.phase is Phase.HEAD and connection.received):

@@ -12,7 +12,7 @@ import pytest
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb_server import access, app
+from configdb_sync.configdb_server import app
 from configdb_sync.errors import AccessError, MissingError
 from tests.configdb.support import NODE
 from tests.peers.keystone import Keystone
@@ -23,7 +23,7 @@ LIFE = 4
 @contextlib.contextmanager
 def configdb(database: Path, valid: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
     """A ConfigDB that asks ``valid`` about each token; the tokens it was given are listed."""
-    application = app.create_app(f"sqlite:///{database}", access=access.OpenAccess())
+    application = app.create_app(f"sqlite:///{database}")
     seen: list[str] = []
 
     def guarded(environ: dict[str, Any], start: Any) -> Any:

@@ -21,7 +21,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from configdb_sync.configdb.connect import connect
-from configdb_sync.configdb_server import access, app
+from configdb_sync.configdb_server import app
 from configdb_sync.exits import Exit
 from tests.lab.certificates import Authority, make_authority
 from tests.nailgun.conftest import make_small
@@ -53,7 +53,7 @@ class Peers:
 @contextlib.contextmanager
 def served(database: str, status: Status, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
     """Serve a ConfigDB that answers with ``status(token)`` where that isn't 200."""
-    application = app.create_app(database, access=access.OpenAccess())
+    application = app.create_app(database)
     bodies = {401: b'{"error": {"code": 401, "message": "no"}}', 403: b'{"message": "no"}', 503: b"<html>down</html>"}
 
     def guarded(environ: dict[str, Any], start: Any) -> Any:
@@ -267,7 +267,7 @@ def test_without_an_endpoint_it_is_on_nailgun(
     nailgun.nodes = nailgun.nodes[:1]
     nailgun.takes = peers.keystone.valid
     database = f"sqlite:///{tmp_path}/there.sqlite"
-    application = app.create_app(database, access=access.OpenAccess())
+    application = app.create_app(database)
     both = DispatcherMiddleware(nailgun, {"/api/v1/config": application})
     for variable, value in peers.login(OS_REGION_NAME="way-nowhere").items():
         monkeypatch.setenv(variable, value)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.access import OpenAccess
 from configdb_sync.configdb_server.app import create_app
-from configdb_sync.configdb_server.messages import Limits
+from configdb_sync.configdb_server.messages import ServerLimits
 from configdb_sync.store import keyring
 from configdb_sync.store.database import Database
 from configdb_sync.store.engine import with_key_file
+from configdb_sync.web.access import OpenAccess
 from tests.peers import postgresql
 from tests.support.configdb_server import Api, Clock
 
@@ -74,7 +74,7 @@ def make(database_url: str) -> Iterator[MakeServer]:
     made = []
 
     def server(**options: Any) -> Api:
-        options = {"access": OpenAccess(), "limits": Limits(), "clock": Clock(), **options}
+        options = {"access": OpenAccess(), "limits": ServerLimits(), "clock": Clock(), **options}
         made.append(create_app(database_url, **options))
         return Api(made[-1])
 

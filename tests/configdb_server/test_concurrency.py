@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.configdb_server.messages import Limits
+from configdb_sync.configdb_server.messages import ServerLimits
 from tests.support.configdb_server import NODE, ROOT, Api
 
 WRITERS = 20
@@ -84,7 +84,7 @@ def test_creations_of_one_name_or_id(fuel: Api) -> None:
 
 def test_the_same_content_comes_and_goes_everywhere(make: Callable[..., Api]) -> None:
     # Contents are shared and swept: a writer must never be left with one that another just took away.
-    api = make(limits=Limits(versions=1))
+    api = make(limits=ServerLimits(versions=1))
     api.good("POST", "/components", {"name": "c", "resource_definitions": [{"name": "globals"}]})
     api.good("POST", "/environments", {"id": 5, "components": ["c"], "hierarchy_levels": ["nodes"]})
 

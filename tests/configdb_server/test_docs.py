@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from configdb_sync.cli.serve import serve
-from configdb_sync.configdb_server import access, app, messages
+from configdb_sync.configdb_server import app, messages
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -26,7 +26,7 @@ def test_every_endpoint_is_in_the_table() -> None:
 def test_every_header_is_there() -> None:
     text = (DOCS / "configdb-api.md").read_text("utf-8")
     for name in (
-        access.AUTHOR_HEADER,
+        messages.AUTHOR_HEADER,
         messages.RUN_HEADER,
         messages.COMMENT_HEADER,
         "X-Configdb-Version",

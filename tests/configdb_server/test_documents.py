@@ -233,9 +233,9 @@ def test_keys_operations(fuel: Api) -> None:
 
 
 def test_keys_cannot_grow_a_document_beyond_depth_or_size(make: Any) -> None:
-    from configdb_sync.configdb_server.messages import Limits
+    from configdb_sync.configdb_server.messages import ServerLimits
 
-    api: Api = make(limits=Limits(body=2000))
+    api: Api = make(limits=ServerLimits(body=2000))
     api.good("POST", "/components", {"name": "c", "resource_definitions": [{"name": "globals"}]})
     api.good("POST", "/environments", {"id": 5, "components": ["c"], "hierarchy_levels": []})
     api.good("PUT", ROOT + "/values", {"a": "x" * 1000})

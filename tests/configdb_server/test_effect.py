@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from configdb_sync.configdb_server.overrides import Layer, key_effects
+from configdb_sync.configdb_server.overrides import LevelDigests, key_effects
 
 NODE = {"n": "1"}
 
 
-def effect(layer: Layer, *others: Layer) -> tuple[Any, ...]:
+def effect(layer: LevelDigests, *others: LevelDigests) -> tuple[Any, ...]:
     return tuple(key_effects(layer, others)["k"].values())
 
 
-def layer(depth: int, values: dict[str, str] | None = None, **overrides: str) -> Layer:
-    return Layer(depth, values or {}, overrides)
+def layer(depth: int, values: dict[str, str] | None = None, **overrides: str) -> LevelDigests:
+    return LevelDigests(depth, values or {}, overrides)
 
 
 def test_an_override_of_the_node_has_effect() -> None:

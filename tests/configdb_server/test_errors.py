@@ -10,8 +10,8 @@ import pytest
 from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
 from configdb_sync import __version__
-from configdb_sync.configdb_server.access import TokenAccess
-from configdb_sync.configdb_server.messages import Limits
+from configdb_sync.configdb_server.messages import ServerLimits
+from configdb_sync.web.access import TokenAccess
 from tests.support.configdb_server import NODE, ROOT, Api
 
 VALUES = NODE + "/values"
@@ -99,7 +99,7 @@ def backend() -> str:
 
 @pytest.fixture
 def small(make: Callable[..., Api]) -> Api:
-    api = make(limits=Limits(body=2000))
+    api = make(limits=ServerLimits(body=2000))
     api.good("POST", "/components", {"name": "fuel", "resource_definitions": [{"name": "globals"}]})
     api.good("POST", "/environments", {"id": 5, "components": ["fuel"], "hierarchy_levels": ["cluster", "nodes"]})
     return api

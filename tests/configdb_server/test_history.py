@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy
 
-from configdb_sync.configdb_server.messages import Limits
+from configdb_sync.configdb_server.messages import ServerLimits
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.store.engine import key_file_of
 from tests.support.configdb_server import CLUSTER, NODE, Api
@@ -106,7 +106,7 @@ def count(url: str) -> Any:
 
 
 def test_versions_are_pruned_and_contents_shared_and_swept(make: Callable[..., Api], database_url: str) -> None:
-    api = make(limits=Limits(versions=3))
+    api = make(limits=ServerLimits(versions=3))
     api.good("POST", "/components", {"name": "c", "resource_definitions": [{"name": "globals"}]})
     api.good("POST", "/environments", {"id": 5, "components": ["c"], "hierarchy_levels": ["cluster", "nodes"]})
     api.good("PUT", CLUSTER + "/values", {"a": 0})

@@ -6,60 +6,85 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
-from werkzeug.datastructures import Headers
 
-from configdb_sync.configdb_server import access
+from configdb_sync.clock import SystemClock
+from configdb_sync.configdb_server.app import KeystoneRoles
+from configdb_sync.keystone.clouds import Cloud
+from configdb_sync.web import access
 from configdb_sync.web.refusals import RefusalError
 from tests.peers import keystone as peer
 from tests.support.configdb_server import NODE
 from tests.support.service import fill, serving
-
-ACCESS = access.KeystoneAccess("admin", None, "http://keystone/v3")
 
 
 def without_login() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
 
 
-def author(environ: dict[str, str], told: access.KeystoneAccess = ACCESS, *, writing: bool = True) -> str:
-    return told.author(Headers(), environ, writing=writing)
+def author(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], roles: KeystoneRoles, method: str = "PUT") -> str:
+    """Return under which name a change goes into the history, if keystonemiddleware hands this on."""
+
+    def middleware(_login: object, _name: str) -> Any:
+        def confirm(blank: dict[str, Any], start: Any) -> list[bytes]:
+            blank["configdb.seen"].append({**blank, **environ})
+            start("204 No Content", [])
+            return []
+
+        return confirm
+
+    monkeypatch.setattr(access, "_middleware", middleware)
+    made = access.KeystoneAccess(Cloud("password", {"auth_url": "http://keystone/v3"}), None, SystemClock(), name="x")
+    caller = made.caller({"HTTP_X_AUTH_TOKEN": "t", "HTTP_X_USER_NAME": "forged"})
+    roles.check(caller, writing=method == "PUT")
+    return caller.name
 
 
 def user(roles: str, name: str = "zo\xc3\xab") -> dict[str, str]:
     return {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_NAME": name, "HTTP_X_ROLES": roles}
 
 
-def test_the_user_is_the_author() -> None:
-    assert author(user("member, Admin")) == "zo\u00eb"
-    assert author({**user("admin", ""), "HTTP_X_USER_ID": "abc"}) == "abc"
+ADMIN = KeystoneRoles("admin")
 
 
-@pytest.mark.parametrize("environ", [{}, {**user("admin"), "HTTP_X_IDENTITY_STATUS": "Invalid"}])
-def test_a_token_that_is_not_confirmed_is_401(environ: dict[str, str]) -> None:
+def test_the_user_is_the_author(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert author(monkeypatch, user("member, Admin"), ADMIN) == "zo\u00eb"
+    assert author(monkeypatch, {**user("admin", ""), "HTTP_X_USER_ID": "abc"}, ADMIN) == "abc"
+
+
+def test_without_a_token_it_is_401(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_middleware", lambda _login, _name: None)
+    made = access.KeystoneAccess(Cloud("password", {"auth_url": "http://keystone/v3"}), None, SystemClock(), name="x")
     with pytest.raises(RefusalError) as caught:
-        author(environ)
+        made.caller(user("admin"))
     assert caught.value.status == 401
     assert caught.value.headers == (("WWW-Authenticate", 'Keystone uri="http://keystone/v3"'),)
 
 
+def test_a_token_that_is_not_confirmed_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusalError) as caught:
+        author(monkeypatch, {**user("admin"), "HTTP_X_IDENTITY_STATUS": "Invalid"}, ADMIN)
+    assert caught.value.status == 503
+
+
 @pytest.mark.parametrize("roles", ["", "member", "administrator", "admin2,not-admin"])
-def test_without_the_role_it_is_403_for_reading_too(roles: str) -> None:
-    for writing in (True, False):
+def test_without_the_role_it_is_403_for_reading_too(roles: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("PUT", "GET"):
         with pytest.raises(RefusalError) as caught:
-            author(user(roles), writing=writing)
+            author(monkeypatch, user(roles), ADMIN, method)
         assert caught.value.status == 403
 
 
-def test_a_role_may_read_alone() -> None:
-    told = access.KeystoneAccess("operator", "auditor", "")
-    assert author(user("auditor"), told, writing=False)
-    assert author(user("operator"), told, writing=False)
-    assert author(user("operator"), told)
+def test_a_role_may_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    roles = KeystoneRoles("operator", "Auditor")
+    assert author(monkeypatch, user("auditor"), roles, "GET")
+    assert author(monkeypatch, user("operator"), roles, "GET")
+    assert author(monkeypatch, user("operator"), roles)
     with pytest.raises(RefusalError):
-        author(user("auditor"), told)
+        author(monkeypatch, user("auditor"), roles)
 
 
 def _eventually(what: Callable[[], bool], seconds: float) -> bool:

@@ -12,7 +12,6 @@ from tests.configdb_server.conftest import MakeServer
 from tests.configdb_server.test_documents import *
 from tests.configdb_server.test_history import *
 from tests.configdb_server.test_overview import *
-from tests.configdb_server.test_preconditions import *
 from tests.support.configdb_server import NODE, Api, Clock
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import requests
 from werkzeug.serving import make_server
 
-from configdb_sync.configdb_server.access import OpenAccess
 from configdb_sync.configdb_server.app import create_app
+from configdb_sync.web.access import OpenAccess
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from configdb_sync.state import StateFolder
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUN_NODES, RUNS
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 

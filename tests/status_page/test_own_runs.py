@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from configdb_sync.state import StateFolder
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import RECORDS, RUN_NODES, RUNS
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from tests.status_page.filled_environment import fill
 from tests.support.product import Product

@@ -21,7 +21,7 @@ from configdb_sync.store.encryption import REFUSED
 from configdb_sync.store.engine import with_key_file
 from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.store.schema import RECORDS
-from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.registry import open_registry
 from tests.peers.postgresql import Cluster
 from tests.support.configdb_server import CLUSTER, NODE, ROOT, Api, Clock
 

@@ -27,7 +27,7 @@ from configdb_sync.failpoints import VARIABLE
 from configdb_sync.store import engine
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
-from configdb_sync.tenants.opening import open_registry
+from configdb_sync.tenants.registry import open_registry
 from tests.peers import postgresql, standby
 from tests.support import processes
 from tests.support.product import contents

@@ -8,7 +8,7 @@ from typing import Any
 
 from werkzeug.test import Client, TestResponse
 
-from configdb_sync.configdb_server.app import Application
+from configdb_sync.configdb_server.app import ConfigDBApplication
 
 ROOT = "/environments/5/resources/globals"
 CLUSTER = "/environments/5/cluster/c1/resources/globals"
@@ -29,7 +29,7 @@ class Clock:
 class Api:
     """Requests to an application called without a socket."""
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: ConfigDBApplication) -> None:
         self.application = application
         self._client = Client(application)
 

@@ -10,8 +10,7 @@ import pytest
 
 from configdb_sync.store import schema
 from configdb_sync.store.database import Database
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from tests.peers import postgresql
 
 BACKENDS = ("sqlite", "postgresql")

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from configdb_sync.tenants.lifecycle import Preconditions
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry
@@ -18,7 +17,7 @@ from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import RefusalError
-from configdb_sync.web.requests import Tags
+from configdb_sync.web.requests import EntityTags, Preconditions
 
 TIMES = itertools.count(1)
 NAMES = [f"s{number}" for number in range(10)]
@@ -107,7 +106,7 @@ def test_of_conditional_moves_one_wins(filled: Registry) -> None:
     tags = {to: filled.move_action(ResourcePath("a"), to).etags[0] for to in ("b", "c")}
     calls = [
         lambda to=to, tag=tag: filled.move(
-            change(), ResourcePath("a"), to, Preconditions(Tags(strong=frozenset({tag})))
+            change(), ResourcePath("a"), to, Preconditions(EntityTags(strong=frozenset({tag})))
         )
         for to, tag in tags.items()
     ]

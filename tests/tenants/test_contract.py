@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 from configdb_sync.web.requests import encoded
@@ -720,12 +719,12 @@ class TestAccessAndLists:
 def test_it_is_the_same_on_a_server_without_raw_targets() -> None:
     """Case T02: such a server is refused with 500, and nothing is touched."""
     from configdb_sync.clock import SystemClock
-    from configdb_sync.tenants.access import OpenAccess
-    from configdb_sync.tenants.app import Application
+    from configdb_sync.tenants.app import TenantsApplication
     from configdb_sync.tenants.context import Context
+    from configdb_sync.web.access import OpenAccess
 
     seen: list[str] = []
-    application = Application(Context(None), OpenAccess(), SystemClock())  # type: ignore[arg-type]
+    application = TenantsApplication(Context(None), OpenAccess(), SystemClock())  # type: ignore[arg-type]
     environ = {"REQUEST_METHOD": "DELETE", "PATH_INFO": "/v1.0/a/b"}
     body = b"".join(application(environ, lambda status, _headers: seen.append(status)))  # type: ignore[arg-type]
     assert seen == ["500 Internal Server Error"]

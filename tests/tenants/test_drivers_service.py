@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 from tests.tenants.support import Api, serving

@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.outbox_worker import LATE_FOR, Lateness
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import ChangeInfo
 from tests.support.clocks import ManualClock

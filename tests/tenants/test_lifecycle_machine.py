@@ -17,10 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from configdb_sync.store.database import Database
 from configdb_sync.tenants.moves import MoveAction
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import ChangeInfo, Tenant
 from configdb_sync.tenants.status import Status, StatusCounts, counted

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.clock import SystemClock
-from configdb_sync.tenants.access import LimitedAccess, TokenAccess
-from configdb_sync.tenants.limiting import Buckets, buckets
+from configdb_sync.web.access import LimitedAccess, TokenAccess, TokenBuckets, buckets
 from configdb_sync.web.refusals import RefusalError
 from tests.support.clocks import ManualClock
 
 
-def let_through(some: Buckets, name: str) -> bool:
+def let_through(some: TokenBuckets, name: str) -> bool:
     try:
         some.take(name)
     except RefusalError:
@@ -26,7 +25,7 @@ def let_through(some: Buckets, name: str) -> bool:
 
 def test_a_burst_and_then_the_rate() -> None:
     clock = ManualClock()
-    some = Buckets(clock, rate=2, burst=3)
+    some = TokenBuckets(clock, rate=2, burst=3)
     assert [let_through(some, "a") for _ in range(5)] == [True, True, True, False, False]
     assert let_through(some, "b"), "each has its own"
     clock.advance(0.5)
@@ -38,7 +37,7 @@ def test_a_burst_and_then_the_rate() -> None:
 @pytest.mark.parametrize(("rate", "after"), [(0.1, "10"), (1, "1"), (50, "1")])
 def test_it_says_when_to_come_back(rate: float, after: str) -> None:
     clock = ManualClock()
-    some = Buckets(clock, rate, burst=1)
+    some = TokenBuckets(clock, rate, burst=1)
     some.take("a")
     for ask in (some.take, some.check):
         with pytest.raises(RefusalError) as refusal:
@@ -51,14 +50,14 @@ def test_it_says_when_to_come_back(rate: float, after: str) -> None:
 
 
 def test_asking_takes_nothing() -> None:
-    some = Buckets(ManualClock(), 1, burst=1)
+    some = TokenBuckets(ManualClock(), 1, burst=1)
     for _ in range(5):
         some.check("a")
     some.take("a")
 
 
 def test_the_memory_is_bounded() -> None:
-    some = Buckets(ManualClock(), 1, burst=1, most=5)
+    some = TokenBuckets(ManualClock(), 1, burst=1, most=5)
     for number in range(1000):
         some.take(f"client {number}")
     assert len(some._levels) == 5
@@ -75,7 +74,7 @@ def test_none_for_no_limit() -> None:
 @given(st.lists(st.floats(0, 3), max_size=60), st.floats(0.1, 10), st.integers(1, 5))
 def test_never_more_than_the_burst_and_the_rate_allow(steps: list[float], rate: float, burst: int) -> None:
     clock = ManualClock()
-    some = Buckets(clock, rate, burst)
+    some = TokenBuckets(clock, rate, burst)
     through = 0
     for step in steps:
         clock.advance(step)
@@ -84,7 +83,7 @@ def test_never_more_than_the_burst_and_the_rate_allow(steps: list[float], rate: 
 
 
 def test_many_threads_at_once() -> None:
-    some = Buckets(ManualClock(), 1, burst=50)
+    some = TokenBuckets(ManualClock(), 1, burst=50)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: let_through(some, "a"), range(400)))
     assert sum(found) == 50
@@ -94,7 +93,7 @@ def test_many_threads_at_once() -> None:
 
 def limited(burst: float = 3) -> tuple[LimitedAccess, ManualClock]:
     clock = ManualClock()
-    return LimitedAccess(TokenAccess("good"), Buckets(clock, rate=1, burst=burst)), clock
+    return LimitedAccess(TokenAccess("good"), TokenBuckets(clock, rate=1, burst=burst)), clock
 
 
 def answered(access: LimitedAccess, token: str | None, address: str = "10.0.0.1") -> int:

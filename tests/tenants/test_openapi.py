@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.refusals import RefusalError
 from tests.peers import schemathesis

@@ -20,7 +20,7 @@ from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.tenants.status_drivers import StatusContext, StatusDriver
-from configdb_sync.web.service import CURRENT, Asked, TextFormatter
+from configdb_sync.web.service import CURRENT, LoggedRequest, TextFormatter
 from tests.peers import keystone as peer
 from tests.support.product import Product
 from tests.tenants.support import ME, Api, public_port, serving
@@ -195,7 +195,7 @@ def test_who_works_for_a_request_in_another_thread_logs_of_it() -> None:
     formatter = TextFormatter("service-1")
     record = logging.LogRecord("some.library", logging.WARNING, "", 0, "talked", (), None)
     with ThreadPoolExecutor(1) as pool:
-        token = CURRENT.set(Asked("req-1", "a\nb"))
+        token = CURRENT.set(LoggedRequest("req-1", "a\nb"))
         late = pool.submit(copy_context().run, formatter.format, record)
         apart = pool.submit(formatter.format, record)
         CURRENT.reset(token)
@@ -204,7 +204,7 @@ def test_who_works_for_a_request_in_another_thread_logs_of_it() -> None:
 
 
 def test_a_drivers_thread_is_the_requests(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[Asked | None] = []
+    seen: list[LoggedRequest | None] = []
 
     class Noting(StatusDriver):
         local = False
@@ -218,7 +218,7 @@ def test_a_drivers_thread_is_the_requests(registry: Registry, caplog: pytest.Log
 
     registry.put(ME, "a", None)
     chain = Chain(registry, {"noting": Noting()}, SystemClock(), 0.0)
-    asked = Asked("req-1", "a")
+    asked = LoggedRequest("req-1", "a")
     token = CURRENT.set(asked)
     try:
         assert chain.refresh(ResourcePath("a"))

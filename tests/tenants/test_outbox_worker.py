@@ -20,10 +20,9 @@ from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
 from configdb_sync.store import schema
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.refusals import RefusalError
 from tests.support.processes import command, environ, run

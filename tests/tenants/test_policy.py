@@ -15,7 +15,7 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import app, openapi, policy
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
 from configdb_sync.tenants.policy import EVERY, Policy, rule_of
-from configdb_sync.tenants.requests import Caller
+from configdb_sync.web.access import Caller
 from tests.support.clocks import ManualClock
 from tests.tenants.support import called
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from tests.peers import proxies
 from tests.support.product import Product

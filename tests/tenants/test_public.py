@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from tests.support.product import Product
 from tests.tenants.support import Api, public_port, serving

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.tenants import representations
-from configdb_sync.tenants.opening import open_registry
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.status import Status
 from configdb_sync.web.refusals import RefusalError

@@ -5,9 +5,8 @@ from __future__ import annotations
 from sqlalchemy import func, inspect, select
 
 from configdb_sync.store import schema
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from tests.tenants.support import ME
 
 

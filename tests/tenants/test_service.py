@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import SettingsError
-from configdb_sync.tenants.access import OpenAccess
 from configdb_sync.tenants.proxy_check import probe
-from configdb_sync.tenants.service import Service, check
+from configdb_sync.tenants.service import TenantsService, check
+from configdb_sync.web.access import OpenAccess
 from configdb_sync.web.service import Listen, Transport
 from tests.support.product import Product
 from tests.tenants.support import serving
 
 
-def service(admin: Listen, public: Listen | None = None, **options: Any) -> Service:
-    return Service(admin, OpenAccess, "sqlite:///x", public=public, **options)
+def service(admin: Listen, public: Listen | None = None, **options: Any) -> TenantsService:
+    return TenantsService(admin, OpenAccess, "sqlite:///x", public=public, **options)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def service(admin: Listen, public: Listen | None = None, **options: Any) -> Serv
         (service(Listen("127.0.0.1", 1), transport=Transport(certificate=Path("x"))), "both a certificate and a key"),
     ],
 )
-def test_what_may_not_listen(told: Service, what: str) -> None:
+def test_what_may_not_listen(told: TenantsService, what: str) -> None:
     with pytest.raises(SettingsError, match=what):
         check(told)
 

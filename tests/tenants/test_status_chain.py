@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
 from configdb_sync.store import schema
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo, Resource
 from configdb_sync.tenants.status import Status, StatusCounts, cut
 from configdb_sync.tenants.status_chain import Chain

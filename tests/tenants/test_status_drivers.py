@@ -14,9 +14,8 @@ import pytest
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import status_drivers
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.tenants.status import Status
 from configdb_sync.tenants.status_chain import Chain

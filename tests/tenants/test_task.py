@@ -12,9 +12,8 @@ import pytest
 from configdb_sync.clock import SystemClock
 from configdb_sync.configdb.connect import connect
 from configdb_sync.names import component_name
-from configdb_sync.tenants.opening import open_registry
 from configdb_sync.tenants.paths import ResourcePath
-from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo, change_now
 from configdb_sync.tenants.status import Status
 from tests.support.processes import run

@@ -7,14 +7,17 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from werkzeug.datastructures import Headers
 
-from configdb_sync.configdb_server.preconditions import read_conditions
 from configdb_sync.web.refusals import RefusalError
+from configdb_sync.web.requests import read_preconditions
+
+
+def environ(name: str, value: str) -> dict[str, str]:
+    return {f"HTTP_{name.upper().replace('-', '_')}": value}
 
 
 def fails(name: str, value: str, digest: str = "T", *, written: bool = True) -> bool:
-    return read_conditions(Headers([(name, value)])).fails(digest, written=written)
+    return not read_preconditions(environ(name, value)).hold(digest, exists=written)
 
 
 @pytest.mark.parametrize("value", ['"T"', ' "T" ', '"a","T"', '"a" ,, "T",', 'W/"a", "T"', '"a,b","T"'])
@@ -64,20 +67,24 @@ def test_the_star_asks_whether_it_was_ever_written() -> None:
 @pytest.mark.parametrize("name", ["If-Match", "If-None-Match"])
 def test_a_malformed_header_is_400(name: str, value: str) -> None:
     with pytest.raises(RefusalError) as caught:
-        read_conditions(Headers([(name, value)]))
+        read_preconditions(environ(name, value))
     assert caught.value.status == 400
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=20))
 def test_any_header_is_read_or_refused(value: str) -> None:
-    headers = Headers()
-    with contextlib.suppress(RefusalError, ValueError):
-        headers["If-Match"] = value
     with contextlib.suppress(RefusalError):
-        read_conditions(headers)
+        read_preconditions(environ("If-Match", value))
 
 
 def test_no_header_is_no_condition() -> None:
-    conditions = read_conditions(Headers())
-    assert not conditions.fails("x", written=False)
-    assert not conditions.unchanged("x")
+    conditions = read_preconditions({})
+    assert conditions.hold("x", exists=False)
+    assert conditions.none_matches("x")
+
+
+def test_without_a_word_what_has_a_tag_exists() -> None:
+    for value, holds in (("*", (True, False)), ('"T"', (True, False)), ('"a"', (False, False))):
+        conditions = read_preconditions(environ("If-Match", value))
+        assert (conditions.matches("T", "U"), conditions.matches()) == holds
+    assert read_preconditions(environ("If-None-Match", "*")).none_matches()
