@@ -80,7 +80,7 @@ class Addresses:
         return self.levels[-1][0]
 
     def of_facts(self, facts: Mapping[str, Json]) -> LevelPath:
-        """Return the place of a node with these facts. Raises ``NodeError`` if they don't tell it."""
+        """Return the place of a node with these facts. Raises ``NodeError`` if they don't suffice."""
         return tuple((name, self._value(name, template, facts)) for name, template in self._templates)
 
     def _value(self, name: str, template: Template, facts: Mapping[str, Json]) -> str:
@@ -102,7 +102,7 @@ class Addresses:
             return None
 
     def value_of(self, node: str, fqdn: str | None) -> str | None:
-        """Return the value that the nodes' level has for a node, None if it can't be told."""
+        """Return the value that the nodes' level has for a node, None if it is unknown."""
         own = Addresses(self.environment, self.levels[-1:]).of_node(node, fqdn)
         return None if own is None else own[0][1]
 
@@ -113,11 +113,11 @@ class Addresses:
 
     @property
     def by_name(self) -> bool:
-        """Whether identity and FQDN are enough to tell the value that the nodes' level has."""
+        """Whether identity and FQDN suffice for the value that the nodes' level has."""
         return set(self._templates[-1][1].facts) <= {"uid", "fqdn", "deployment_id"}
 
     def paths(self, values: Collection[str], seen: Seen) -> dict[str, LevelPath]:
-        """Return the whole path to each value of the nodes' level of which the levels over it can be told."""
+        """Return the whole path to each value of the nodes' level whose outer levels are known."""
         if not any(set(template.facts) - {"deployment_id"} for _, template in self._templates[:-1]):
             outer = Addresses(self.environment, self.levels[:-1]).of_facts(self._known("", None))
             return {value: (*outer, (self.node_level, value)) for value in values}

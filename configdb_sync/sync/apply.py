@@ -155,7 +155,7 @@ class _NodeTask:
         )
 
     def verify(self) -> None:
-        """Compare ConfigDB's effective data with what was foreseen, for every document that changes (U10, U20)."""
+        """Compare ConfigDB's effective data with the prediction, for every document that changes (U10, U20)."""
         changed = [document for document in self.alive if document.change]
         etags = None
         if changed:
@@ -260,10 +260,10 @@ class _NodeTask:
 def check_effective(
     client: ConfigDBClient, place: DocumentAddress, decision: Decision, known: Etags | None, aside: Collection[str] = ()
 ) -> None:
-    """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision foresaw.
+    """Raise ``UnexpectedAnswerError`` if a document's effective data isn't what the decision predicted.
 
-    ``known`` are the document's digests where the server gives them; it is asked for the whole document if they differ.
-    ``aside`` are keys that the decision says nothing of.
+    ``known`` are the document's digests where the server gives them; if they differ, the whole document is fetched.
+    ``aside`` are keys that the decision leaves out.
     """
     if known is not None and known.effective == decision.effective_digest:
         return
@@ -280,14 +280,14 @@ def _without(document: Document, aside: Collection[str]) -> dict[str, Json]:
     return {key: value for key, value in document.items() if key not in aside}
 
 
-def _differing(foreseen: Document, found: Document) -> str:
-    names = [key for key in {**foreseen, **found} if key not in foreseen or key not in found]
-    names += [key for key in foreseen if key in found and dumps(foreseen[key]) != dumps(found[key])]
+def _differing(predicted: Document, found: Document) -> str:
+    names = [key for key in {**predicted, **found} if key not in predicted or key not in found]
+    names += [key for key in predicted if key in found and dumps(predicted[key]) != dumps(found[key])]
     shown = ", ".join(map(repr, names[:3]))
     return f"{len(names)} keys differ ({shown}{', ...' if len(names) > 3 else ''})"
 
 
-def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environment: int, move: OverrideMove) -> None:
+def move_override(client: ConfigDBClient, remote: RemoteEnvironment, environment: int, move: OverrideMove) -> None:
     """Move an override to the data source of the single file; a move that is done already changes nothing.
 
     The new override is written and read back, and only then the old one is removed. Killed at any point, the override
@@ -296,12 +296,12 @@ def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environmen
     Raises ``AmbiguousError`` if someone overrode the same key of the file differently meanwhile, ``ConfigDBError`` as
     the client and where the server can't hold the file's data source; then the old override is still there.
     """
-    refusal = catalog.refusal(move.data_source)
+    refusal = remote.refusal(move.data_source)
     if refusal is not None:
         raise refusal
-    with catalog.moving:
-        source = _move_place(catalog, environment, move.folder, move.source, move)
-        target = _move_place(catalog, environment, move.data_source, move.target, move)
+    with remote.moving:
+        source = _move_place(remote, environment, move.folder, move.source, move)
+        target = _move_place(remote, environment, move.data_source, move.target, move)
         there = changes.read(client, source, OVERRIDES)
         if not _holds_move(there, move):
             return
@@ -331,15 +331,15 @@ def move_override(client: ConfigDBClient, catalog: RemoteEnvironment, environmen
 
 
 def _move_place(
-    catalog: RemoteEnvironment, environment: int, data_source: str, level: LevelPath, move: OverrideMove
+    remote: RemoteEnvironment, environment: int, data_source: str, level: LevelPath, move: OverrideMove
 ) -> DocumentAddress:
-    definition = catalog.definition(data_source)
+    definition = remote.definition(data_source)
     if definition is None:
         raise UnexpectedAnswerError(
             f"ConfigDB has no data source {data_source}: the override stays in {_move_origin(move)}",
             way_out="run again",
         )
-    return DocumentAddress(environment, level, data_source, definition, innermost=catalog.is_innermost(level))
+    return DocumentAddress(environment, level, data_source, definition, innermost=remote.is_innermost(level))
 
 
 def _holds_move(found: dict[str, Json], move: OverrideMove) -> bool:

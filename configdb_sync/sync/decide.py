@@ -57,9 +57,9 @@ class Write(Enum):
 
 @dataclass(frozen=True)
 class Meant:
-    """What the node means by one document: what is to be uploaded, and the keys of which that can't be told.
+    """What the node means by one document: what is to be uploaded, and the keys for which that is unknown.
 
-    ``open``: what to remember of these keys until someone decides.
+    ``open``: what to remember of these keys until the user decides.
     """
 
     values: Mapping[str, Json] = field(repr=False)
@@ -68,7 +68,7 @@ class Meant:
 
     @property
     def ambiguous(self) -> tuple[str, ...]:
-        """The keys of which nothing tells whose value is the newer one."""
+        """The keys for which it is unknown whose value is the newer one."""
         return tuple(self.open)
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from configdb_sync.errors import AccessError, ConfigDBError, ProductError, UnavailableError
 from configdb_sync.exits import Exit
 from configdb_sync.names import one_line
-from configdb_sync.sync.render.wording import count, some
+from configdb_sync.sync.render.wording import count, shortened
 from configdb_sync.sync.report import Report
 from configdb_sync.sync.run_options import Stage
 
@@ -111,7 +111,7 @@ def stage_lines(report: Report, result: DeploymentResult) -> Iterator[str]:
     if len(report.problems) > SHOWN_PROBLEMS:
         yield f"... and {len(report.problems) - SHOWN_PROBLEMS} more: configdb-sync runs {report.run}"
     if report.not_attempted:
-        yield f"not worked on: {one_line(some(report.not_attempted), LONGEST)}"
+        yield f"not worked on: {one_line(shortened(report.not_attempted), LONGEST)}"
     yield f"{_word(result)}: {_what_to_do(report)}"
 
 
@@ -134,7 +134,7 @@ def _what_to_do(report: Report) -> str:
             f"changes were withheld as unsafe: look at `configdb-sync plan --env {report.environment}`, allow exactly"
             f" these with `configdb-sync approve {report.unsafe_digest}`, and deploy again"
         )
-    failed = one_line(some(node.plan.node for node in report.nodes if node.problems), LONGEST)
+    failed = one_line(shortened(node.plan.node for node in report.nodes if node.problems), LONGEST)
     way = {
         Exit.ACCESS: "ConfigDB refused the credentials: correct them in the plugin's settings, and deploy again",
         Exit.CONFIGDB: "ConfigDB can't be reached or answers incorrectly: check that it runs, and deploy again",

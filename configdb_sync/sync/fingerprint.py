@@ -2,7 +2,7 @@
 
 A node's *state* is one digest over all that a decision on it rests on: its files, what ConfigDB holds at its level and
 above (by the digests that the embedded server gives), the settings, the version of the product. As long as the state is
-the one in which a run left the node in step, there is nothing to do. ``docs/decisions/nodes-at-rest.md``.
+the one in which a run left the node in step, there is nothing to do. ``docs/decisions/unchanged-nodes.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from configdb_sync.nodes.node_files import NodeRead
 
 @dataclass(frozen=True)
 class UnchangedNode:
-    """A node at rest: its state, and what a plan says of it without looking closer."""
+    """A node with nothing to do: its state, and what a plan shows of it without examining it again."""
 
     state: str
     levels: LevelPath

@@ -194,13 +194,13 @@ def content_of(value: Json) -> dict[str, Json]:
 
 
 def as_read(values: Document, file: Document, marks: Mapping[str, Json]) -> dict[str, Json]:
-    """Return stored values, with those that are the file's in Ruby's own JSON form in ours.
+    """Return stored values; those that equal the file's, but in Ruby's own JSON form, are replaced by the file's.
 
-    Ruby's JSON has the name of a Symbol without its colon; ``marks`` tells where the file has Symbols.
+    Ruby's JSON has the name of a Symbol without its colon; ``marks`` says where the file has Symbols.
     """
     found = dict(values)
-    for key, told in marks.items():
-        kinds = told if isinstance(told, dict) else {}
+    for key, mark in marks.items():
+        kinds = mark if isinstance(mark, dict) else {}
         plain_key = _plain(typed_key(key, kinds.get("key")))
         if plain_key in values and same(values[plain_key], _plain(typed(file[key], kinds.get("value")))):
             del found[plain_key]

@@ -1,8 +1,8 @@
-"""What ConfigDB and our records still hold of nodes that are no more, and taking it away when asked.
+"""Finds and removes what ConfigDB and our records still hold of nodes that are gone.
 
 A document under an override is kept whole unless that is asked for too: its values, its overrides and our record of
-what is hidden belong together, and a node that comes back with its old files would else have the override for its own.
-Levels over the nodes' are never touched, nor is another environment.
+what is hidden belong together. A node that comes back with its old files would otherwise take the override for its
+own. Levels over the nodes' are never touched, nor is another environment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LeftDocument:
 
 @dataclass(frozen=True)
 class GoneNode:
-    """A node that is no more. ``seen_at``: places that knew it and that this look says nothing about."""
+    """A node that is gone. ``seen_at``: places that knew it and weren't asked now."""
 
     identity: str
     fqdn: str | None
@@ -61,7 +61,7 @@ class GoneNode:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """All that is left in an environment. ``whole``: it is itself no more. ``notes``: what couldn't be told."""
+    """All that is left in an environment. ``whole``: the environment itself is gone. ``notes``: what is unknown."""
 
     environment: int
     whole: bool
@@ -76,8 +76,9 @@ class Leftovers:
 
 @dataclass(frozen=True)
 class Present:
-    """Which nodes there are, with the FQDNs by which they are known there. ``places`` are the places asked,
-    ``all_places`` tells that what they don't have is nowhere (Nailgun was asked); ``environment`` False: it is no more.
+    """The nodes that exist, with their FQDNs, as the ``places`` asked know them.
+
+    ``all_places``: a node that they don't know exists nowhere (Nailgun was asked). ``environment``: whether it exists.
     """
 
     nodes: Seen
@@ -100,7 +101,7 @@ class Collector:
         """Return what is left of nodes that aren't present; nothing is changed.
 
         Raises ``SettingsError`` if it can't be told where a node that is there is in ConfigDB,
-        ``EnvironmentMismatchError`` as ``RemoteEnvironment.look``.
+        ``EnvironmentMismatchError`` as ``RemoteEnvironment.load``.
         """
         name, template = self._options.levels[-1]
         if not self._addresses.by_name:
@@ -108,7 +109,7 @@ class Collector:
                 f"nodes are kept at the level {name}={template}, and only a node's uid and fqdn can be compared",
                 way_out="remove what is left of them with `configdb-sync rm-override` and `del`",
             )
-        self._remote.look()
+        self._remote.load()
         env = self._options.environment
         known = remembered(self._database, env)
         names = names_seen(self._database, env)

@@ -66,8 +66,8 @@ class NailgunSource:
         if document is None:
             raise NodeError("Nailgun has no data for it")
         known = from_json(remote.records().get(name))
-        if known is None and examined.strange:
-            # Someone else's values, and perhaps their overrides in the node's file: nothing may go that tells.
+        if known is None and examined.unrecorded:
+            # Someone else's values, and perhaps their overrides in the node's file: both sides must stay comparable.
             return what_node_means(document, None, remote.values(name), remote.effective(name), accept), ()
         held = [] if known is None else sorted({*known.hidden, *known.unsettled})
         before = remote.values(name) if held else {}
@@ -97,7 +97,7 @@ _FIRST_OF_FUEL10 = 10
 
 
 def layout_of_data(data: Document) -> Layout:
-    """Return the layout that an environment's release has on nodes: ``openstack_version`` tells, else ``fuel_version``.
+    """Return the layout that an environment's release has on nodes: by ``openstack_version``, else by ``fuel_version``.
 
     The first is the release that was chosen for the environment (``mitaka-9.0``), the second the master's: a newer
     master deploys older environments with their own tasks.

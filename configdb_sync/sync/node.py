@@ -44,7 +44,7 @@ class _Node:
     plan: PlanBuilder
 
     @cached_property
-    def strange(self) -> bool:
+    def unrecorded(self) -> bool:
         """Whether values of the node were uploaded, and no record of it is left anywhere."""
         return self.records.unknown and self.remote.has_values
 
@@ -133,12 +133,12 @@ class Examiner:
         records = NodeRecords(own, elsewhere, remote)
         if run.source is None:
             records = replace(records, others=self._elsewhere.of_node(levels, facts.scope).of)
-        guard = IdentityGuard(layout, values, partial(self._identifier.told, layout))
+        guard = IdentityGuard(layout, values, partial(self._identifier.identity, layout))
         node = _Node(read, base, guard, records, remote, plan)
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
         run.remote.want(wanted)
         documents = self._documents(node, self._paths(node, mapped))
-        fresh = records.unknown and not node.strange
+        fresh = records.unknown and not node.unrecorded
         return NodeWork(plan.build(), remote, documents, wanted, own, frozenset(elsewhere), fresh, files, plan.moves)
 
     def _documents(self, node: _Node, paths: Mapping[str, str]) -> tuple[DocumentWork, ...]:
@@ -173,10 +173,10 @@ class Examiner:
         if remote.is_left(name):
             return None
         document = node.base.get(path) or self._document(read, path)
-        strange = node.strange
+        unrecorded = node.unrecorded
         if name not in node.records.own and document is not None:
-            strange = remote.is_strange(name, document, unknown=node.records.unknown, strange=strange)
-        examined = ExaminedDocument(name, path, read.files.get(path), document, None, strange)
+            unrecorded = remote.is_unrecorded(name, document, unknown=node.records.unknown, unrecorded=unrecorded)
+        examined = ExaminedDocument(name, path, read.files.get(path), document, None, unrecorded)
         return self._decided(node, node.records.told(examined))
 
     def _paths(self, node: _Node, mapped: NodeMap) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Examiner:
         if run.source is None:
             node.guard.check(examined.path, decision)
         elif document is not None:
-            # The file exists in thought only: it holds what is uploaded, whatever the overrides are.
+            # There is no file to write: assume that it holds what is uploaded, whatever the overrides are.
             decision = replace(decision, write=Write.NONE, target=document.values, hidden={})
         plan.problems += [ambiguous(examined, key, plan.node) for key in meant.ambiguous]
         if run.source is None:
@@ -251,7 +251,7 @@ class Examiner:
 
     def _meant(self, examined: ExaminedDocument, remote: RemoteNode) -> Meant:
         name, document, record = examined.data_source, examined.document, examined.record
-        needs = needs_stored(document, record) and (record is not None or examined.strange)
+        needs = needs_stored(document, record) and (record is not None or examined.unrecorded)
         stored, effective = (remote.values(name), remote.effective(name)) if needs else (None, {})
         return what_node_means(document, record, stored, effective, self._run.options.accept)
 

@@ -62,7 +62,7 @@ class NodeIdentifier:
             )
         return parse_entries(self.options.data_sources, parse_entries(entries, DEFAULT[layout]))
 
-    def told(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
+    def identity(self, layout: Layout, base: Mapping[str, Document]) -> tuple[NodeFacts, LevelPath, tuple[str, ...]]:
         """Return who a node with these base files is, its place in ConfigDB, and the names of its data sources."""
         facts = facts_of(layout, base)
         names = tuple(source.name for source in self.data_sources(layout, facts.scope))
@@ -71,15 +71,15 @@ class NodeIdentifier:
 
 @dataclass(frozen=True)
 class IdentityGuard:
-    """One node as its base files tell it: their values by path, and how they are read (``told`` raises or gives what
-    must stay the same)."""
+    """Keeps a run from changing who a node is. ``base``: the values of its base files, by path. ``identity``: returns
+    what must stay the same, or raises."""
 
     layout: Layout
     base: Mapping[str, Document] = field(repr=False)
-    told: Callable[[Mapping[str, Document]], object]
+    identity: Callable[[Mapping[str, Document]], object]
 
     def check(self, path: str, decision: Decision) -> None:
-        """Raise ``NodeFileError`` if with what is to be written the node would pass for another one.
+        """Raise ``NodeFileError`` if what is to be written would make the node look like another one.
 
         What the node itself means by its files is what counts, not what an override made of them.
         """
@@ -98,7 +98,7 @@ class IdentityGuard:
 
     def _kept(self, path: str, decision: Decision) -> bool:
         try:
-            after = self.told({**self.base, path: decision.target})
-            return after == self.told({**self.base, path: decision.meant.values})
+            after = self.identity({**self.base, path: decision.target})
+            return after == self.identity({**self.base, path: decision.meant.values})
         except ProductError:
             return False

@@ -28,7 +28,7 @@ from configdb_sync.sync.run_options import RunOptions
 class ExaminedDocument:
     """What is known of one document before ConfigDB is asked.
 
-    ``strange``: values of this node were uploaded, and no record of it is left anywhere.
+    ``unrecorded``: values of this node were uploaded, and no record of it is left anywhere.
     """
 
     data_source: str
@@ -36,7 +36,7 @@ class ExaminedDocument:
     file: NodeFile | None
     document: HieraDocument | None = field(repr=False)
     record: Record | None = field(repr=False)
-    strange: bool
+    unrecorded: bool
 
 
 @dataclass(frozen=True)

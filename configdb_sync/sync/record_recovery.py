@@ -89,7 +89,7 @@ def doubted(subject: ExaminedDocument, stored: RemoteNode, *, restored: bool) ->
     if not restored or document is None or subject.file is None:
         return subject
     if record is None:
-        return replace(subject, strange=True)
+        return replace(subject, unrecorded=True)
     if not record.restored or subject.file.sha256 in record.files:
         return subject
     keys = dict.fromkeys([*document.values, *stored.values(subject.data_source)])
@@ -117,7 +117,7 @@ def moved(subject: ExaminedDocument, former: Record, sha256: str) -> ExaminedDoc
     }
     if not doubtful:
         return subject
-    keys = dict.fromkeys([*(found if subject.strange else ()), *known.unsettled, *doubtful])
+    keys = dict.fromkeys([*(found if subject.unrecorded else ()), *known.unsettled, *doubtful])
     kept, hidden = {**known.kept, **former.kept}, {**known.hidden, **doubtful}
     return replace(subject, record=replace(known, hidden=hidden, kept=kept, unsettled=tuple(keys)))
 

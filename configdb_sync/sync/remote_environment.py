@@ -48,7 +48,7 @@ class RemoteEnvironment:
         self._claimed: dict[str, str] = {}
         self._etags: dict[LevelPath, dict[int, Etags] | None] = {}
 
-    def look(self) -> None:
+    def load(self) -> None:
         """Read the environment.
 
         Raises ``EnvironmentMismatchError`` if it has levels that the settings don't know; ``ConfigDBError``.
@@ -157,7 +157,7 @@ class RemoteEnvironment:
 
     @property
     def claimed(self) -> Mapping[str, str]:
-        """The nodes that this run has met, by the value of their level."""
+        """The nodes that this run has examined, by the value of their level."""
         return self._claimed
 
     def claim(self, levels: LevelPath, node: str) -> None:
@@ -262,8 +262,8 @@ class RemoteEnvironment:
         self._know(self._client.definitions(self._existing()))
 
     def _add_records(self, environment: Environment) -> None:
-        # A server that can't attach a component to an environment that is there goes without: then only this
-        # master's own records hold.
+        # A server that can't attach a component to an existing environment keeps none: then only this master's own
+        # records hold.
         try:
             component = self._client.create_component(records_component(self._number), [RECORDS])
             self._environment = self._client.attach_component(environment, component.id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.level_merge import effective as merge_levels
@@ -30,16 +30,15 @@ class RemoteNode:
     raises ``ConfigDBError`` as the client does. Used by one thread.
     """
 
-    def __init__(self, client: ConfigDBClient, catalog: RemoteEnvironment, environment: int, levels: LevelPath) -> None:
+    def __init__(self, client: ConfigDBClient, remote: RemoteEnvironment, environment: int, levels: LevelPath) -> None:
         self._client = client
-        self._catalog = catalog
+        self._remote = remote
         self._environment = environment
         self.levels = levels
         self.places = [place_of(levels[:depth]) for depth in range(len(levels) + 1)]
-        self._there = catalog.reaches(levels)
+        self._there = remote.reaches(levels)
         self._etags = client.etags(environment, levels) if self._there else None
-        self._values: dict[str, dict[str, Json]] = {}
-        self._overrides: dict[str, dict[str, Json]] = {}
+        self._cache: dict[tuple[str, str], dict[str, Json]] = {}
         self._records: dict[str, Json] | None = None
 
     @property
@@ -58,13 +57,13 @@ class RemoteNode:
         """Tell whether a document is none of a file (``folder_stored``)."""
         return False
 
-    def is_strange(self, _data_source: str, _document: HieraDocument, *, unknown: bool, strange: bool) -> bool:
+    def is_unrecorded(self, _data_source: str, _document: HieraDocument, *, unknown: bool, unrecorded: bool) -> bool:
         """Tell whether there may be something of ours in a file that we have no record of.
 
-        ``unknown``: there is no record of the node at all; ``strange``: and it has values in ConfigDB.
+        ``unknown``: there is no record of the node at all; ``unrecorded``: and it has values in ConfigDB.
         """
         del unknown
-        return strange
+        return unrecorded
 
     def state(self, files: str, etags: Mapping[int, Etags] | None = None) -> str | None:
         """Return the node's state (``quiet``) with these digests at its level, by default those read first.
@@ -72,11 +71,11 @@ class RemoteNode:
         None where the server gives no digests, or not at this level.
         """
         own = self._etags if etags is None else etags
-        above = self._catalog.etags_above(self.levels) if own is not None else None
+        above = self._remote.etags_above(self.levels) if own is not None else None
         return None if own is None or above is None else state_of(files, [*above, own])
 
     def _known(self, data_source: str) -> Etags | None:
-        definition = self._catalog.definition(data_source)
+        definition = self._remote.definition(data_source)
         if definition is None or not self._there:
             return Etags(EMPTY_DIGEST, EMPTY_DIGEST, EMPTY_DIGEST)
         return None if self._etags is None else self._etags.get(definition)
@@ -87,27 +86,25 @@ class RemoteNode:
 
     def raw_values(self, data_source: str) -> dict[str, Json]:
         """Return the values stored at the node's level."""
-        if data_source not in self._values:
-            known, definition = self._known(data_source), self._catalog.definition(data_source)
-            if definition is None or (known and known.values == EMPTY_DIGEST):
-                self._values[data_source] = {}
-            else:
-                self._values[data_source] = self._client.values(self._environment, self.levels, definition)
-        return self._values[data_source]
+        return self._fetched(data_source, "values")
 
     def overrides(self, data_source: str) -> dict[str, Json]:
         """Return the overrides at the node's level."""
-        if data_source not in self._overrides:
-            known, definition = self._known(data_source), self._catalog.definition(data_source)
-            if definition is None or (known and known.overrides == EMPTY_DIGEST):
-                self._overrides[data_source] = {}
+        return self._fetched(data_source, "overrides")
+
+    def _fetched(self, data_source: str, kind: Literal["values", "overrides"]) -> dict[str, Json]:
+        if (data_source, kind) not in self._cache:
+            known, definition = self._known(data_source), self._remote.definition(data_source)
+            if definition is None or (known and getattr(known, kind) == EMPTY_DIGEST):
+                self._cache[data_source, kind] = {}
             else:
-                self._overrides[data_source] = self._client.overrides(self._environment, self.levels, definition)
-        return self._overrides[data_source]
+                fetch = self._client.values if kind == "values" else self._client.overrides
+                self._cache[data_source, kind] = fetch(self._environment, self.levels, definition)
+        return self._cache[data_source, kind]
 
     def records(self) -> dict[str, Json]:
         """Return what ConfigDB keeps of our own records of this node, by data source (``digests``)."""
-        definition = self._catalog.records
+        definition = self._remote.records
         if self._records is None:
             known = None if self._etags is None or definition is None else self._etags.get(definition)
             if definition is None or not self._there or (known and known.values == EMPTY_DIGEST):
@@ -118,7 +115,7 @@ class RemoteNode:
 
     def agrees(self, records: dict[str, Json]) -> bool:
         """Tell whether ConfigDB keeps just these of our records, or none at all."""
-        definition = self._catalog.records
+        definition = self._remote.records
         if definition is None or not self._there:
             return True
         known = None if self._etags is None else self._etags.get(definition)
@@ -129,26 +126,26 @@ class RemoteNode:
     @property
     def has_records(self) -> bool:
         """Whether ConfigDB may keep something of our records of this node; unknown without asking counts as so."""
-        definition = self._catalog.records
+        definition = self._remote.records
         known = None if self._etags is None or definition is None else self._etags.get(definition)
         return known is None or known.values != EMPTY_DIGEST
 
     def keep_records(self, records: dict[str, Json]) -> None:
         """Store what ConfigDB is to keep of our records of this node; nothing is sent if it has just that."""
-        definition = self._catalog.records
+        definition = self._remote.records
         if definition is not None and not same(records, self.records()):
             self._client.put_values(self._environment, self.levels, definition, records)
             self._records = records
 
     def above(self, data_source: str) -> tuple[Level, ...]:
         """Return the levels over the node's, root first."""
-        definition = self._catalog.definition(data_source)
-        return () if definition is None else self._catalog.above(definition, self.levels)
+        definition = self._remote.definition(data_source)
+        return () if definition is None else self._remote.above(definition, self.levels)
 
     @property
     def has_values(self) -> bool:
         """Whether anything was ever uploaded of this node."""
-        return any(self.values_digest(name) != EMPTY_DIGEST for name in self._catalog.names)
+        return any(self.values_digest(name) != EMPTY_DIGEST for name in self._remote.names)
 
     def values_digest(self, data_source: str) -> str:
         """Return the digest of the stored values."""
@@ -284,7 +281,7 @@ class RemoteNodeWithFolders(RemoteNode):
             for folder, names in sorted(found.items())
         ]
 
-    def is_strange(self, data_source: str, document: HieraDocument, *, unknown: bool, strange: bool) -> bool:
+    def is_unrecorded(self, data_source: str, document: HieraDocument, *, unknown: bool, unrecorded: bool) -> bool:
         """Judge each document by itself, and by its folder's document too.
 
         Where there is no record of the node at all, a document that ConfigDB holds nothing of, by any name, has one

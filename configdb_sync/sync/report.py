@@ -174,7 +174,7 @@ def exit_of_run(problems: Sequence[ProductError], *, nodes_done: int) -> Exit:
 
 
 def exit_of_plan(plan: Plan, *, tell_drift: bool = False) -> Exit:
-    """Return the exit code of a plan that was shown; with ``tell_drift`` one that has something to do is DRIFT."""
+    """Return the exit code of a plan that was shown; DRIFT if it has something to do and ``tell_drift``."""
     done = sum(not node.problems for node in plan.nodes)
     found = exit_of_run(plan.problems, nodes_done=done)
     return Exit.DRIFT if found is Exit.OK and tell_drift and plan.drifts else found
@@ -200,7 +200,7 @@ class RunProgress:
     def begins(
         self, identities: Sequence[str], made: Callable[[], EnvironmentChange], lacked: Callable[[], EnvironmentChange]
     ) -> None:
-        """Take note of the nodes to work on; ``made`` and ``lacked`` tell what of the environment was, when asked."""
+        """Take note of the nodes to work on; ``made``, ``lacked``: what of the environment was created, was missing."""
         self._identities, self._made, self._lacked = tuple(identities), made, lacked
 
     def done(self, identity: str, report: NodeReport | None) -> None:

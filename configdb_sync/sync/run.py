@@ -35,7 +35,7 @@ from configdb_sync.sync.node_work import RunContext, UploadSource
 from configdb_sync.sync.owners import NoOwners, Owners
 from configdb_sync.sync.plan import ExpectedPlan, NodePlan, Plan, expected_plan, in_order, let_through
 from configdb_sync.sync.remote_environment import RemoteEnvironment
-from configdb_sync.sync.render.forms import kept
+from configdb_sync.sync.render.forms import stored_forms
 from configdb_sync.sync.report import NodeReport, ProgressListener, Report, RunProgress
 from configdb_sync.sync.run_options import RunOptions
 
@@ -46,9 +46,9 @@ _GIVE_NODES = "give ids or FQDNs of nodes that are there"
 class Run:
     """One run over the nodes of an environment; ``plan`` and ``sync`` do the same up to the first change.
 
-    ``log``: where each node's end is noted, and which tells in which order to work. ``deadline``: the time that it has,
-    None for no limit. ``roster``: what Nailgun knows of the nodes, None without
-    Nailgun. ``source``: where documents come from, None for the nodes' own files.
+    ``log``: notes each finished node, and gives the order in which to work. ``deadline``: None for no time limit.
+    ``roster``: what Nailgun knows of the nodes, None without Nailgun. ``source``: where documents come from, None for
+    the nodes' own files.
     """
 
     identity: str
@@ -158,7 +158,7 @@ class Run:
         if options.nodes and set(options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in options.nodes]
         remote = RemoteEnvironment(self.client, options, self.owners)
-        remote.look()
+        remote.load()
         records = Records(self.database, self.nodes.place, options.environment, self.identity)
         deadline = Deadline(self.clock) if self.deadline is None else self.deadline
         self.listener.begins(len(identities))
@@ -224,12 +224,12 @@ class RunSession:
             except ProductError as error:
                 self.progress.stop(error)
                 code = exit_of(error)
-                journal.stopped(code.name, code, kept(self.progress.report()))
+                journal.stopped(code.name, code, stored_forms(self.progress.report()))
                 self._ended()
                 raise
             except BaseException:
                 self.progress.stop(ProductError("it was interrupted"))
-                journal.stopped(INTERRUPTED, Exit.INTERNAL, kept(self.progress.report()))
+                journal.stopped(INTERRUPTED, Exit.INTERNAL, stored_forms(self.progress.report()))
                 self._ended()
                 raise
             self._settle(report)
@@ -277,7 +277,7 @@ class RunSession:
         approvals.withhold(environment, report.run, report.unsafe)
 
     def _finish(self, journal: Journal, report: Report) -> None:
-        journal.finish(report.exit, report.totals, kept(report), self.run.nodes.identities(), self.keep)
+        journal.finish(report.exit, report.totals, stored_forms(report), self.run.nodes.identities(), self.keep)
         self._ended()
 
     def _ended(self) -> None:

@@ -24,7 +24,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Everything that a run is told, apart from the peers it is given.
+    """What a run is to do, apart from the peers it works with.
 
     ``environment`` is the number that the facts must give (U4). ``nodes``: identities or FQDNs to work on, empty for
     all. ``levels``: the hierarchy, outermost first, as (level name, template with placeholders); the last one is the

@@ -64,7 +64,7 @@ def withheld(unsafe: UnsafeChange) -> UnsafeError:
 
 
 def ambiguous(subject: ExaminedDocument, key: str, node: str) -> AmbiguousError:
-    """Return the error of a key of which nothing tells whose value is the newer one."""
+    """Return the error of a key for which it is unknown whose value is the newer one."""
     return AmbiguousError(
         f"the file and ConfigDB disagree on {key!r}, and it is unknown who changed it; neither was changed",
         way_out="run again with --accept-node or --accept-configdb",

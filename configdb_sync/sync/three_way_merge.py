@@ -48,7 +48,7 @@ def key_value(hidden: HiddenKey, found: Slot) -> Slot:
         return hidden.values
     if found is ABSENT:
         return ABSENT
-    # A content that is just what the node means hides nothing: what was made of it is the node's word, whole.
+    # A content that is just what the node means hides nothing: a change of it is wholly the node's.
     shown = [
         own for own in hidden.ours if not equal(own, hidden.values) and _shows_own_leaves(own, hidden.values, found)
     ]
@@ -146,7 +146,7 @@ def settle(
 
     A leaf that equals the stored value, the effective one or one that we are known to have written is settled: it
     stands for the stored value (where nothing is stored, for the value remembered). A key with any other leaf is
-    ambiguous, and only that leaf is: the user's word for the node's side takes it and leaves the settled ones.
+    ambiguous, and only that leaf is: if the user decides for the node, it is taken, and the settled ones stay.
     """
     values: dict[str, Json] = {}
     node: dict[str, Slot] = {}

@@ -18,7 +18,7 @@ from configdb_sync.store.records import Record, Records
 from configdb_sync.store.runs import AT_WORK, DIED, About, Journal, LocalProcesses, PastRuns, Problem
 from configdb_sync.store.states import SyncState, source_states
 from configdb_sync.sync.plan import EnvironmentChange, NodePlan
-from configdb_sync.sync.render.forms import kept
+from configdb_sync.sync.render.forms import stored_forms
 from configdb_sync.sync.report import NodeReport, Report
 from tests.support.clocks import ManualClock
 
@@ -63,7 +63,7 @@ def finish(journal: Journal, run: str, *nodes: NodeReport, keep: int = 50) -> No
     for one in nodes:
         done(journal, one)
     found = report(*nodes, run=run)
-    journal.finish(found.exit, found.totals, kept(found), THERE, keep)
+    journal.finish(found.exit, found.totals, stored_forms(found), THERE, keep)
 
 
 def test_a_run_is_remembered_with_its_report(begin: Begin, past: PastRuns) -> None:
@@ -208,7 +208,7 @@ def test_what_was_wrong_with_a_node_that_is_gone_is_forgotten(
 
 def test_the_end_of_a_run_without_nodes_is_kept(begin: Begin, past: PastRuns) -> None:
     stopped = replace(report(), stopped=errors.SettingsError("wrong"))
-    begin("req-1").stopped("USAGE", Exit.USAGE, kept(stopped))
+    begin("req-1").stopped("USAGE", Exit.USAGE, stored_forms(stopped))
     run = past.find("req-1")
     assert (run.outcome, run.exit, run.nodes) == ("USAGE", 2, None)
     shown = past.report_of("req-1")

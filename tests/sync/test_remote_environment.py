@@ -27,7 +27,7 @@ def client(tmp_path: Path) -> Iterator[ConfigDBClient]:
 
 def looked(client: ConfigDBClient, **options: Any) -> RemoteEnvironment:
     catalog = RemoteEnvironment(client, RunOptions(environment=ENV, **options))
-    catalog.look()
+    catalog.load()
     catalog.want(NAMES)
     return catalog
 

@@ -57,7 +57,7 @@ def test_an_order_reaches_nodes_that_come_later_and_ends_without_a_trace(product
     made = product("override", *key, "--all-nodes", "--type", "bool", "--value", "true")
     assert made.code == 0
     assert "for node 1." in made.out
-    assert "of their own: node 2." in made.out
+    assert "their own override: node 2." in made.out
     assert product(*sync).code == 0
     make_node(trees, "3")
     plan = product("plan", "--env", 5, "--from", trees)

@@ -39,7 +39,7 @@ def lines(found: Plan | Report, form: str) -> Iterator[str]:
         yield from plan_lines(found) if isinstance(found, Plan) else report_lines(found)
 
 
-def kept(report: Report) -> dict[str, Any]:
+def stored_forms(report: Report) -> dict[str, Any]:
     """Return what the database keeps of a report: its JSON values, and the lines of the other forms."""
     return {
         "json": report_json(report),

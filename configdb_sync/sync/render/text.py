@@ -17,7 +17,7 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, some, takeover_lines
+from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, shortened, takeover_lines
 from configdb_sync.sync.report import Report
 
 SHOWN_CHANGES = 20
@@ -78,7 +78,7 @@ def report_lines(report: Report) -> Iterator[str]:
     yield from _listed("Overrides without effect:", ineffective_lines(done))
     yield from _listed(f"Problems ({len(report.problems)}):", list(map(str, report.problems)))
     if report.not_attempted:
-        yield f"Not worked on: {some(report.not_attempted)}"
+        yield f"Not worked on: {shortened(report.not_attempted)}"
     if report.unsafe_digest:
         yield _withheld(report.unsafe_digest)
     yield ""
@@ -92,7 +92,7 @@ def summary(report: Report) -> str:
         return "all in step."
     if report.stopped is not None:
         return f"stopped before its end: {one_line(report.stopped.what)}. It is safe to run it again."
-    nodes = f"{count(len(failed), 'node')} with problems ({some(failed)})"
+    nodes = f"{count(len(failed), 'node')} with problems ({shortened(failed)})"
     return f"{nodes}, the others are in step. It is safe to run it again."
 
 
@@ -155,7 +155,7 @@ def _rest(node: NodePlan) -> Iterator[str]:
 def _unchanged(nodes: Sequence[NodePlan]) -> Iterator[str]:
     if nodes:
         yield ""
-        yield f"Nothing to do on {count(len(nodes), 'node')}: {some([node.node for node in nodes])}"
+        yield f"Nothing to do on {count(len(nodes), 'node')}: {shortened([node.node for node in nodes])}"
 
 
 def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:

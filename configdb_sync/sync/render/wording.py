@@ -16,7 +16,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def some(names: Iterable[str]) -> str:
+def shortened(names: Iterable[str]) -> str:
     """Return names in a row, the first ten of them where they are more."""
     listed = list(names)
     return ", ".join(listed) if len(listed) <= 10 else f"{', '.join(listed[:10])}, ... ({len(listed)})"
@@ -50,7 +50,7 @@ def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
             if (held.folder, held.stem, held.place) not in moved:
                 text = f"{key_text([held.folder, held.stem])} at {held.place} stays, and reaches no node: {held.why}"
                 where[text].append(node.node)
-    return [f"{text} (nodes {some(names)})" for text, names in where.items()]
+    return [f"{text} (nodes {shortened(names)})" for text, names in where.items()]
 
 
 def _move_text(move: OverrideMove) -> str:
@@ -69,7 +69,7 @@ def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:
             where[override].append(node.node)
     return [
         f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"
-        f" (nodes {some(names)})"
+        f" (nodes {shortened(names)})"
         for override, names in where.items()
     ]
 
