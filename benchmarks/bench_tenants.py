@@ -36,14 +36,14 @@ from tests.peers import keystone, postgresql
 TENANTS = 100
 TIMES = itertools.count(1)
 HELLO = """
-from configdb_sync.web.service import Gunicorn, Listen, Transport
+from configdb_sync.web.service import Gunicorn, Listen, GunicornOptions
 BODY = b"x" * 600
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", "600")])
     return (BODY,)
 def ready(ports):
     print(f"listens on http://127.0.0.1:{ports[0]}", flush=True)
-Gunicorn("hello", [Listen("127.0.0.1", 0)], Transport(), lambda _: (None, app), ready=ready).run()
+Gunicorn("hello", [Listen("127.0.0.1", 0)], GunicornOptions(), lambda _: (None, app), ready=ready).run()
 """
 SERVE = (sys.executable, "-m", "configdb_sync", "tenants", "serve", "--admin", "127.0.0.1:0")
 

@@ -14,7 +14,7 @@ PORT = int(sys.argv[1])
 sys.argv = ["keystone"]  # it reads the command line when it is imported
 sys.path += [str(Path(__file__).resolve().parents[1]), os.environ["CONFIGDB_SYNC_PACKAGES"]]
 
-from configdb_sync.web.service import Gunicorn, Listen, Transport  # noqa: E402
+from configdb_sync.web.service import Gunicorn, GunicornOptions, Listen  # noqa: E402
 
 
 def make(_ports: list[int]) -> tuple[Any, Any]:
@@ -24,4 +24,4 @@ def make(_ports: list[int]) -> tuple[Any, Any]:
     return None, application
 
 
-Gunicorn("keystone", [Listen("127.0.0.1", PORT)], Transport(), make).run()
+Gunicorn("keystone", [Listen("127.0.0.1", PORT)], GunicornOptions(), make).run()

@@ -1,6 +1,6 @@
 """A backup as a file: a compressed tar that begins with its manifest. Nothing that is read from it is trusted.
 
-The manifest has the digests of all files, and says what wasn't in the state folder.
+The manifest has the digests of all files, and the addresses of databases that aren't in the backup.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def restore(path: Path, folder: Path, files: StateFiles, *, replace: bool, wait:
             if name in found.parts:
                 _check(unpacked / name, name, files)
         if {DATABASE, CONFIGDB} <= found.parts.keys():
-            # Otherwise ConfigDB is elsewhere, went on since, and its digests say what was written (U18).
+            # If ConfigDB isn't restored with it, ConfigDB's digests show what was written since the backup (U18).
             with closing(open_store(with_key_file(f"sqlite:///{unpacked / DATABASE}", files.key_file))) as database:
                 distrust(database)
         with _no_run_at_work(folder, wait, clock):

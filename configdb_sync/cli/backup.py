@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from configdb_sync.backup.archive import DATABASE, Manifest
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, STATE, comment_option, env_option, what_option, with_session
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError
 
 if TYPE_CHECKING:
-    from configdb_sync.backup.archive import Manifest
     from configdb_sync.backup.state_copy import StateFiles
     from configdb_sync.cli.command_session import Session
 
@@ -62,8 +62,6 @@ def _places(session: Session) -> StateFiles:
 
 
 def _name_others(manifest: Manifest, what: str, tool: str) -> None:
-    from configdb_sync.backup.archive import DATABASE
-
     for name, address in manifest.elsewhere.items():
         which = "the product's database" if name == DATABASE else "ConfigDB's database"
         click.echo(f"Not {what}: {which} at {address}. Use the database's own tools: {tool}.")

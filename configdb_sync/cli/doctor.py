@@ -16,6 +16,7 @@ from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError, NodeError, ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
+from configdb_sync.http import urls
 from configdb_sync.masking import is_secret_name
 from configdb_sync.settings import READERS
 
@@ -86,8 +87,6 @@ def doctor(session: Session, *, environment: int | None, form: str) -> Exit:
 
 def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
     """Yield name, value fit to be shown, and origin of each setting and of keystoneauth's variables."""
-    from configdb_sync.http import urls
-
     settings = session.settings
     for name in READERS:
         yield name, _shown(name, getattr(settings, name)), settings.origins[name]
@@ -98,7 +97,6 @@ def _settings(session: Session) -> Iterator[tuple[str, str, str]]:
 
 def _shown(name: str, value: Any) -> str:
     """Return a setting's value without any password in it."""
-    from configdb_sync.http import urls
     from configdb_sync.store.engine import parsed
 
     if value is None or value == ():

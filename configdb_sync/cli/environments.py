@@ -22,6 +22,7 @@ from configdb_sync.cli.output import show_json, show_lines, write_private
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.nodes.directory import DirectoryNodes
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -213,7 +214,6 @@ def gc(
 
 
 def _present(session: Session, environment: int, place: str | None) -> Present:
-    from configdb_sync.nodes.directory import DirectoryNodes
     from configdb_sync.sync.gc import Present
 
     nailgun = session.nailgun()

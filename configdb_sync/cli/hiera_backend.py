@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -25,15 +25,14 @@ from configdb_sync.cli.output import show_json
 from configdb_sync.errors import EnvironmentMismatchError, NodeError
 from configdb_sync.exits import Exit
 from configdb_sync.names import natural_key
+from configdb_sync.nodes.directory import DirectoryNodes
+from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder, program, remove_in_trees, remove_over_bus
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from configdb_sync.cli.command_session import Session
     from configdb_sync.nailgun.roster import Roster
-    from configdb_sync.nodes.hiera_backend import Removal, RemovalOrder
 
-    Outcome: TypeAlias = Removal | NodeError
+Outcome: TypeAlias = Removal | NodeError
 
 
 @click.group("hiera-backend", cls=CommandGroup)
@@ -64,7 +63,6 @@ def remove(session: Session, *, environment: int, place: str, nodes: tuple[str, 
     settings name it; nodes unknown to Nailgun are included.
     """
     from configdb_sync.cli.sources import MCOLLECTIVE
-    from configdb_sync.nodes.hiera_backend import RemovalOrder, program
 
     code = program(Path(configdb_sync.__file__).resolve().parents[1])
     names = node_names(nodes)
@@ -92,7 +90,6 @@ def _on_nodes(
     session: Session, stack: contextlib.ExitStack, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
     from configdb_sync.cli.sources import open_bus
-    from configdb_sync.nodes.hiera_backend import remove_over_bus
     from configdb_sync.nodes.mcollective import MCollectiveNodes
 
     settings = session.settings
@@ -110,8 +107,6 @@ def _on_nodes(
 def _in_trees(
     session: Session, root: Path, code: bytes, names: tuple[str, ...], order: RemovalOrder
 ) -> Iterator[Outcome]:
-    from configdb_sync.nodes.directory import DirectoryNodes
-    from configdb_sync.nodes.hiera_backend import remove_in_trees
 
     there = DirectoryNodes(root, env=order.environment).identities()
     identities = [

@@ -28,6 +28,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "gc": ("environments.gc", "Find and remove data of nodes that no longer exist."),
     },
     "Values": {
+        "lookup": ("queries.lookup_key", "Print what Puppet on a node reads for a key."),
+        "find": ("queries.find_keys", "Find keys and values on all nodes."),
+        "compare": ("queries.compare", "Show how nodes or environments differ."),
         "get": ("values.get_value", "Print a data source, or one key of it."),
         "override": ("values.override", "Override a key for a node or a group of nodes."),
         "rm-override": ("values.rm_override", "Remove an override."),

@@ -20,6 +20,9 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.closed_files import read_closed
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.keystone import clouds
+from configdb_sync.tenants.metrics import Usage
+from configdb_sync.web.access import Access, KeystoneAccess, OpenAccess, TokenAccess, limited
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -29,8 +32,7 @@ if TYPE_CHECKING:
     from configdb_sync.tenants.policy import Policy
     from configdb_sync.tenants.registry import Registry
     from configdb_sync.tenants.status_chain import Chain
-    from configdb_sync.web.access import Access
-    from configdb_sync.web.service import Transport
+    from configdb_sync.web.service import GunicornOptions
 
 
 def read_token(path: Path) -> str:
@@ -46,7 +48,7 @@ def _default_option(name: str, default: Any, kind: Any, metavar: str, text: str)
 
 
 def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options on TLS and processes; it gets a ``Transport``."""
+    """Give a command the options on TLS and processes; it gets a ``GunicornOptions``."""
 
     @file_option("--tls-cert", text="TLS certificate with its chain, PEM.")
     @file_option("--tls-key", text="Key of the certificate, PEM, not encrypted.")
@@ -63,9 +65,9 @@ def _transport_options(function: Callable[..., Any]) -> Callable[..., Any]:
         threads: int,
         **options: Any,
     ) -> Any:
-        from configdb_sync.web.service import Transport
+        from configdb_sync.web.service import GunicornOptions
 
-        return function(*args, transport=Transport(tls_cert, tls_key, behind_proxy, workers, threads), **options)
+        return function(*args, transport=GunicornOptions(tls_cert, tls_key, behind_proxy, workers, threads), **options)
 
     return wrapped
 
@@ -108,7 +110,7 @@ def serve(
     write_role: str,
     read_role: str | None,
     refused_rate: float,
-    transport: Transport,
+    transport: GunicornOptions,
     body_limit: int,
     versions: int,
 ) -> None:
@@ -120,8 +122,6 @@ def serve(
     from configdb_sync.cli.command_session import sign_log_lines
     from configdb_sync.configdb_server import app
     from configdb_sync.configdb_server.messages import ServerLimits
-    from configdb_sync.keystone import clouds
-    from configdb_sync.web.access import KeystoneAccess, OpenAccess, TokenAccess, limited
     from configdb_sync.web.service import read_listen
 
     sign_log_lines(session.service_id)
@@ -184,7 +184,7 @@ def serve(
 @_default_option("--log-format", "text", click.Choice(["text", "json"]), "text|json", "Format of log lines.")
 @_transport_options
 def serve_tenants(
-    session: Session, *, public_page: bool, auth: str, log_format: str, transport: Transport, **given: Any
+    session: Session, *, public_page: bool, auth: str, log_format: str, transport: GunicornOptions, **given: Any
 ) -> None:
     """Serve the tenant API until SIGTERM or Ctrl-C.
 
@@ -284,13 +284,9 @@ class _Accesses:
         return access if self.auth == "none" else self._limited(access)
 
     def _limited(self, access: Access) -> Access:
-        from configdb_sync.web.access import limited
-
         return limited(access, SystemClock(), self.refused_rate, keystone=self.auth == "keystone")
 
     def _operators(self) -> Access:
-        from configdb_sync.web.access import OpenAccess, TokenAccess
-
         if self.auth == "keystone":
             return _keystone(self.session.environ, self.admin_role, "configdb-sync-tenants-admin")
         if self.auth == "none":
@@ -311,7 +307,6 @@ class _Accesses:
     def sessions(self, access: Access) -> Sessions | None:
         """How operators sign in to the pages; None if everyone may see them."""
         from configdb_sync.status_page.sessions import TokenSessions
-        from configdb_sync.web.access import TokenAccess
 
         if self.auth == "keystone":
             return _keystone_sessions(self.session.environ, access, tenants=False)
@@ -341,16 +336,12 @@ class _Accesses:
 
 
 def _keystone_sessions(environ: Mapping[str, str], access: Access, *, tenants: bool) -> Sessions:
-    from configdb_sync.keystone import clouds
     from configdb_sync.status_page.sessions import KeystoneSessions, log_in, revoke
 
     return KeystoneSessions(clouds.read(environ), access, log_in, tenants, lambda token: revoke(environ, token))
 
 
 def _keystone(environ: Mapping[str, str], role: str | None, name: str) -> Access:
-    from configdb_sync.keystone import clouds
-    from configdb_sync.web.access import KeystoneAccess
-
     return KeystoneAccess(clouds.read(environ), role, SystemClock(), name=name)
 
 
@@ -376,8 +367,6 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, form
     Reads FILES that `tenants serve --usage-log` wrote; name rotated files too. Lines that are no records are counted
     and reported; the exit code is then 3.
     """
-    from configdb_sync.tenants.metrics import Usage
-
     found = Usage()
     for path in files:
         try:

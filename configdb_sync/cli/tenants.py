@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -16,12 +17,14 @@ from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import paths
+from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.proxy_check import probe
+from configdb_sync.web.refusals import RefusalError
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.tenants.outbox_worker import Done, Outbox
-    from configdb_sync.tenants.paths import ResourcePath
     from configdb_sync.tenants.queries import Page
     from configdb_sync.tenants.registry import Registry
     from configdb_sync.tenants.rows import ChangeInfo, Tenant
@@ -44,7 +47,6 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
     def decorate(function: Callable[..., Any]) -> HelpfulCommand:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            from configdb_sync.web.refusals import RefusalError
 
             try:
                 return function(*args, **kwargs)
@@ -66,8 +68,6 @@ def _with_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @what_option("--data-source", "-r", "source", metavar="NAME", help="Only this data source of the environment.")
     @functools.wraps(function)
     def wrapped(session: Session, *, tenant: str, environment: int | None, source: str | None, **options: Any) -> Any:
-        from configdb_sync.tenants.paths import ResourcePath
-
         if source is not None and environment is None:
             raise SettingsError("--data-source needs --env", way_out="name the environment too")
         place = ResourcePath(
@@ -225,7 +225,6 @@ def move_command(session: Session, place: ResourcePath, *, destination: str, dry
     Moves a data source, an environment, or everything of TENANT to the tenant DESTINATION.
     """
     from configdb_sync.tenants.outbox_worker import check_movable
-    from configdb_sync.web.refusals import RefusalError
 
     target = paths.tenant_id(destination)
     with closing(session.registry()) as registry, session.client() as client:
@@ -383,10 +382,6 @@ def check_command(session: Session, *, url: str) -> None:
 
     A proxy on the way must leave request targets as they are, long ones too, and must not compress answers.
     """
-    from urllib.parse import urlsplit
-
-    from configdb_sync.tenants.proxy_check import probe
-
     del session
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):

@@ -72,8 +72,8 @@ def redirected(path: str, location: str) -> str | None:
 
 
 def author_headers(author: ChangeAuthor) -> Mapping[str, str]:
-    """Return the headers that name who writes; author and comment as percent-encoded UTF-8, which any header
-    carries."""
+    """Return the headers that name the author of a change. Author and comment are percent-encoded UTF-8, which any
+    header carries."""
     named = {
         "X-Configdb-Run": author.run,
         "X-Configdb-Author": author.author and _header_text(author.author),

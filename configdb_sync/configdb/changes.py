@@ -29,7 +29,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     """Return the place that a command names.
 
     Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
-    of the environment's hierarchy; both say what there is.
+    of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
@@ -128,7 +128,7 @@ def rewrite(
     for _ in range(_ATTEMPTS):
         before, etag = client.tagged(place.env, place.levels, place.definition, kind)
         if sent is not None and same(before, sent.after):
-            return sent  # refused the second time because the first, whose answer was lost, was carried out
+            return sent  # the first attempt was carried out, its answer was lost, and the second was refused
         change = DocumentEdit(place, kind, before, make(before), reason)
         if same(change.before, change.after):
             return change

@@ -58,7 +58,7 @@ class ConfigDBClient:
         self.close()
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         self._connection.close()
 
     @property
@@ -84,7 +84,7 @@ class ConfigDBClient:
         """Create a component with definitions of these names and return it.
 
         If one of this name is there already (409, or the connection broke after it was made) that one is returned,
-        whatever it holds. Raises ``SettingsError`` for names that the server can't keep, or that stand twice.
+        whatever it holds. Raises ``SettingsError`` for names that the server can't keep, or that are named twice.
         """
         for text in (name, *data_sources):
             _check_name(text)
@@ -99,7 +99,7 @@ class ConfigDBClient:
         )
 
     def delete_empty_component(self, component: int) -> bool:
-        """Delete a component that has no definitions and return True; one that isn't there (any more) is as good.
+        """Delete a component that has no definitions and return True; also if it doesn't exist (any more).
 
         Returns False if it has definitions. Raises ``UnsupportedError`` on servers other than the embedded one: these
         would delete it with whatever was put into it meanwhile.
@@ -118,7 +118,7 @@ class ConfigDBClient:
     def definitions(self, environment: Environment) -> dict[str, Definition]:
         """Return the environment's definitions by name.
 
-        Raises ``ConfigDBError`` if a name stands twice in it: the server then fails every access by name.
+        Raises ``ConfigDBError`` if it has a name twice: the server then fails every access by name.
         """
         listed = {component.id: component for component in self.components()}
         found: dict[str, Definition] = {}
@@ -166,7 +166,7 @@ class ConfigDBClient:
         return first
 
     def move_definition(self, definition: int, component: int) -> None:
-        """Put a definition into another component; its values hang on its id and stay. Twice is as good as once.
+        """Put a definition into another component; its values belong to its id and stay. May be repeated.
 
         Raises ``UnsupportedError`` on 0.1.0, ``MissingError`` if it isn't there, ``ConflictError`` if the component has
         one of that name.
@@ -176,7 +176,7 @@ class ConfigDBClient:
         self._connection.call(ApiCall("PATCH", f"/resource_definitions/{definition}", body, repeatable=True))
 
     def delete_definition(self, definition: int) -> None:
-        """Delete a definition with its values in all environments; one that isn't there is as good.
+        """Delete a definition with its values in all environments; no error if it doesn't exist.
 
         Raises ``UnsupportedError`` on 0.1.0.
         """
@@ -286,7 +286,7 @@ class ConfigDBClient:
         if_match: str | None = None,
         comment: str | None = None,
     ) -> None:
-        """Replace the values document whole. Bytes are taken for the ready JSON text of an object.
+        """Replace the values document whole. Bytes must be the JSON text of an object.
 
         ``if_match`` is an ETag: the write happens only if the document is still that one, else ``PreconditionError``.
         ``comment`` is for the server's history, where the client's author has none.
@@ -347,13 +347,13 @@ class ConfigDBClient:
         return self._connection.get(path, model.document)
 
     def revert(self, env: int, levels: LevelPath, definition: int, kind: str, number: int) -> None:
-        """Make a document what it was in one version; ``MissingError`` if that isn't kept. Twice is as good as once."""
+        """Make a document what it was in one version; ``MissingError`` if that isn't kept. May be repeated."""
         self._connection.require_versions()
         path = f"{api_paths.document_path(env, levels, definition, kind)}/history/{number}/revert"
         self._connection.call(ApiCall("POST", path, b"{}", repeatable=True))
 
     def overrides_of(self, env: int) -> list[OverrideNote]:
-        """Return all overrides of an environment: where, whose, and which effect each key of them has."""
+        """Return all overrides of an environment: their place, author and time, and the effect of each key."""
         self._connection.require_versions()
         try:
             return self._connection.get(f"{api_paths.environment_path(env)}/overrides", model.override_notes)

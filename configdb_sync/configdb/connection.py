@@ -44,7 +44,7 @@ class ServerConnection:
         return self._session.base
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         self._session.close()
 
     def kind(self) -> ServerKind:

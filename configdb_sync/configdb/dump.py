@@ -219,7 +219,7 @@ def _listed(client: ConfigDBClient, environment: Environment) -> dict[str, tuple
 
 
 def _places(environment: Environment, listed: Mapping[str, Sequence[str]]) -> Iterator[LevelPath]:
-    """Yield a path to each value of each level; a document hangs on its own level alone, so any way there will do."""
+    """Yield a path to each value of each level; a document belongs to its own level, so any path to it will do."""
     above: LevelPath = ()
     for name in environment.levels:
         values = listed.get(name, ())
@@ -261,7 +261,7 @@ class DumpWriter:
         self._write(_name(stored.levels, stored.data_source), content)
 
     def outline(self, outline: Outline) -> None:
-        """Write what the environment is made of: last, so that a dump that was broken off is none."""
+        """Write what the environment consists of. This comes last, so an interrupted dump is not taken for one."""
         components = [{"name": name, "data_sources": list(names)} for name, names in outline.components.items()]
         content = {
             "format": FORMAT,

@@ -1,5 +1,4 @@
-"""What a user's change of one key makes of a document (U16). Pure: documents in, a new document out, nothing is changed
-in place.
+"""Changes of one key of a document (U16). Pure: they return a new document and change nothing in place.
 
 ConfigDB merges whole top-level keys. A change below one therefore writes the whole *block*, the value of that
 top-level key, as it stands where the change is made, with the one leaf set.
@@ -23,7 +22,7 @@ class NoSuchKeyError(SettingsError):
 
 
 class NotOverriddenError(SettingsError):
-    """The key that was to be freed of its override has none."""
+    """The key whose override was to be removed has none."""
 
 
 def parse_key(text: str) -> KeyPath:

@@ -156,7 +156,7 @@ def leaves(value: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a value that stands twice twice: anchors help no reader."""
+    """Writes a repeated value in full each time, without anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
         """Return True."""

@@ -33,7 +33,7 @@ from configdb_sync.web.requests import client_address
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from configdb_sync.web.service import Listen, Transport
+    from configdb_sync.web.service import GunicornOptions, Listen
 
 log = logging.getLogger(__name__)
 
@@ -261,7 +261,7 @@ class ServerSettings:
     """All that a server process needs. ``access`` is made in each worker; ``unguarded``: it lets anyone in."""
 
     listen: Listen
-    transport: Transport
+    transport: GunicornOptions
     access: Callable[[], Access]
     database_url: str
     roles: KeystoneRoles | None = None

@@ -201,6 +201,11 @@ def find(connection: Connection, environment: int, levels: Levels, resource: int
     return DocumentPlace(environment, found[0], levels)
 
 
+def find_document(connection: Connection, environment: int, path: DocumentPath) -> DocumentPlace:
+    """Return the place of the document that a path names. Raises ``RefusalError`` 404, 409."""
+    return find(connection, environment, path.levels, path.resource)
+
+
 def check_chain(connection: Connection, environment: int, levels: Levels) -> None:
     """Raise ``RefusalError`` 404 unless the environment is there and has these levels."""
     rows: Sequence[Row[Any]] = ()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +23,7 @@ from configdb_sync.configdb_server.document_paths import (
     Kind,
     Levels,
     check_chain,
-    find,
+    find_document,
     quoted,
 )
 from configdb_sync.configdb_server.document_store import (
@@ -54,6 +55,12 @@ from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import is_conditional
 from configdb_sync.web.responses import ApiResponse, json_response
 
+_DOCUMENTS = schema.documents
+_CONTENTS = schema.contents
+_VERSIONS = schema.versions
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def get_document(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """GET .../values or .../overrides: as stored, of a version, effective, with where it is from, or one key."""
@@ -65,7 +72,7 @@ def get_document(request: ConfigDBRequest, environment: int, path: DocumentPath)
         raise refuse(409, "effective data has no versions: leave out version or effective")
 
     def work(connection: Connection) -> ApiResponse:
-        place = find(connection, environment, path.levels, path.resource)
+        place = find_document(connection, environment, path)
         if effective:
             return _effective(request, connection, place)
         if "version" in arguments:
@@ -77,42 +84,38 @@ def get_document(request: ConfigDBRequest, environment: int, path: DocumentPath)
 
 def put_document(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """PUT .../values or .../overrides: replaces the whole document; 412 if a condition fails."""
-    with request.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+    with request.missing_first(lambda connection: find_document(connection, environment, path)):
         content = request.document()
-    preconditions = request.preconditions()
-    authorship = request.authorship()
-
-    def work(connection: Connection) -> Changed:
-        place = find(connection, environment, path.levels, path.resource)
-        return change(
-            request,
-            connection,
-            place,
-            path.kind,
-            preconditions=preconditions,
-            authorship=authorship,
-            new=lambda _: content,
-        )
-
-    return _changed(change_contents(request.database, environment, work))
+    return _written(request, environment, path, lambda _: content)
 
 
 def change_keys(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """PUT or PATCH .../keys/{set,delete}: 204; ``get`` answers the values and changes nothing."""
-    with request.missing_first(lambda connection: find(connection, environment, path.levels, path.resource)):
+    with request.missing_first(lambda connection: find_document(connection, environment, path)):
         paths = read_paths(request)
     if path.argument == "get":
         return request.read(lambda connection: _get_keys(connection, environment, path, paths))
-    preconditions = request.preconditions()
-    authorship = request.authorship()
 
     def new(half: Half) -> DocumentContent:
         result = operate(path.argument, document_of(half.body), paths)
         checked_result(result, request.limits.body)
         return content_of(result)
 
+    return _written(request, environment, path, new, must_exist=True)
+
+
+def _written(
+    request: ConfigDBRequest,
+    environment: int,
+    path: DocumentPath,
+    new: Callable[[Half], DocumentContent],
+    *,
+    must_exist: bool = False,
+) -> ApiResponse:
+    preconditions, authorship = request.preconditions(), request.authorship()
+
     def work(connection: Connection) -> Changed:
-        place = find(connection, environment, path.levels, path.resource)
+        place = find_document(connection, environment, path)
         return change(
             request,
             connection,
@@ -121,20 +124,17 @@ def change_keys(request: ConfigDBRequest, environment: int, path: DocumentPath) 
             preconditions=preconditions,
             authorship=authorship,
             new=new,
-            must_exist=True,
+            must_exist=must_exist,
         )
 
-    return _changed(change_contents(request.database, environment, work))
+    changed = change_contents(request.database, environment, work)
+    return no_content(changed.digest, changed.version)
 
 
 def _get_keys(connection: Connection, environment: int, path: DocumentPath, paths: list[list[Json]]) -> ApiResponse:
-    place = find(connection, environment, path.levels, path.resource)
+    place = find_document(connection, environment, path)
     document = document_of(read_one(connection, place).half(path.kind).body)
     return json_response(operate("get", document, paths))
-
-
-def _changed(changed: Changed) -> ApiResponse:
-    return no_content(changed.digest, changed.version)
 
 
 def _stored(request: ConfigDBRequest, half: Half) -> ApiResponse:
@@ -193,18 +193,11 @@ def _condition(request: ConfigDBRequest, digest: str) -> ApiResponse | None:
     return None if preconditions.none_matches(digest) else not_modified(digest)
 
 
-_DOCUMENTS = schema.documents
-_CONTENTS = schema.contents
-_VERSIONS = schema.versions
-
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def show_history(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """GET .../history: the versions that are kept, newest first."""
 
     def work(connection: Connection) -> list[dict[str, Any]]:
-        place = find(connection, environment, path.levels, path.resource)
+        place = find_document(connection, environment, path)
         statement = (
             select(*_VERSIONS.c, _CONTENTS.c.digest)
             .select_from(
@@ -232,11 +225,10 @@ def show_history(request: ConfigDBRequest, environment: int, path: DocumentPath)
 
 def revert(request: ConfigDBRequest, environment: int, path: DocumentPath) -> ApiResponse:
     """POST .../history/{version}/revert: the old content becomes a new version; 204."""
-    preconditions = request.preconditions()
-    authorship = request.authorship()
+    preconditions, authorship = request.preconditions(), request.authorship()
 
     def work(connection: Connection) -> Changed:
-        place = find(connection, environment, path.levels, path.resource)
+        place = find_document(connection, environment, path)
         old = version_of(connection, place, path.kind, path.argument, request.limits)
         content = DocumentContent(
             text_of(old.body), old.address or "", old.digest, _key_digests(connection, old.address or "")

@@ -151,7 +151,7 @@ class ApiSession:
         return self._transport.base
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         self._transport.close()
 
     def call(self, call: ApiCall) -> HttpAnswer:

@@ -17,10 +17,10 @@ class TokenSource(Protocol):
     """Gives tokens to several threads."""
 
     def token(self) -> str:
-        """Return the token to send; raises ``AccessError`` or ``UnavailableError`` if there is none to be had."""
+        """Return the token to send; raises ``AccessError`` or ``UnavailableError`` if there is none."""
 
     def renewed(self, refused: str) -> str | None:
-        """Return another token than the one that was refused, or None where there is no other."""
+        """Return another token than the one that was refused, or None if there is no other."""
 
 
 class FixedToken:

@@ -66,7 +66,7 @@ class Transport(Protocol):
         """
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
 
 
 class HttpTransport:
@@ -195,7 +195,7 @@ class InProcessTransport:
         return HttpAnswer(int(status[:3]), {name.lower(): value for name, value in headers}, b"".join(written))
 
     def close(self) -> None:
-        """Let the application give back its database connections."""
+        """Close the application, with its database connections."""
         if self._shutdown is not None:
             self._shutdown()
 

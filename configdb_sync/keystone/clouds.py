@@ -127,7 +127,7 @@ def _file(environ: Mapping[str, str]) -> Path:
             "OS_CLOUD is set, but there is no clouds.yaml", way_out="name it with OS_CLIENT_CONFIG_FILE"
         )
     if not is_trusted(found.stat()):
-        # The working folder may be anybody's: who writes the file there says to which Keystone a password goes.
+        # The working folder may belong to anybody. Whoever writes this file decides which Keystone gets the password.
         raise SettingsError(f"{found} belongs to another user", way_out="name another with OS_CLIENT_CONFIG_FILE")
     return found
 

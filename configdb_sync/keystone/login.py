@@ -48,7 +48,7 @@ class Login:
     """A way to log in to the Keystone at ``where`` (fit to be shown), and a source of its tokens.
 
     keystoneauth1 renews tokens that are about to expire by itself; ``renewed`` replaces those that were refused (S06).
-    ``unscoped``: the same login without a project, None where there is none to leave out.
+    ``unscoped``: the same login without a project, None if the login names no project.
     """
 
     cloud: clouds.Cloud
@@ -109,7 +109,7 @@ class Login:
         }
 
     def run(self, ask: Callable[[], T]) -> T:
-        """Return what ``ask`` gives; what keystoneauth raises becomes the product's own errors."""
+        """Return what ``ask`` gives; errors of keystoneauth become the product's own."""
         try:
             return ask()
         except (faults.Unauthorized, faults.Forbidden) as error:
@@ -117,7 +117,7 @@ class Login:
         except faults.ClientException as error:
             raise _translated(self.where, error) from None
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-            # keystoneauth stumbles over JSON that is none of Keystone's.
+            # keystoneauth fails in these ways on JSON that isn't Keystone's.
             raise _no_keystone(self.where, "its answer is another one's") from None
 
     def _refusal(self, error: faults.HttpError) -> AccessError:
@@ -173,7 +173,7 @@ def read_login(
         raise SettingsError(f"the authority file {verified_by} isn't there", way_out="see OS_CACERT and --configdb-ca")
     if insecure:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    # What it would warn of becomes an error of ours, or is none.
+    # What it warns of either becomes one of our errors or does not matter.
     logging.getLogger("keystoneauth").setLevel(logging.ERROR)
     http_session = requests.Session()
     for scheme in ("http://", "https://"):
@@ -204,10 +204,10 @@ def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:
         if "auth_url" in options:
             options["auth_url"] = versions_url(options["auth_url"])
         if "default_domain_id" in known and not any("domain" in name for name in options):
-            # v3 wants a domain, and a login that was made for v2.0 names none. v2.0 passes it by.
+            # v3 needs a domain, which a login made for v2.0 does not name. v2.0 ignores it.
             options["default_domain_id"] = "default"
         if cloud.auth_type.endswith("password"):
-            # keystoneauth takes these for optional, and stumbles over them later.
+            # keystoneauth treats these as optional, and fails without them later.
             lacking = [] if options.get("username") or options.get("user_id") else ["username"]
             lacking += [] if options.get("password") else ["password"]
             if lacking:
@@ -233,16 +233,16 @@ def versions_url(url: str) -> str:
     return url if _VERSION.search(url.rstrip("/")) else f"{url.rstrip('/')}/"
 
 
-def version_url(given: str, told: str, version: tuple[int, ...]) -> str:
-    """Return the address of a version of the Keystone at ``given`` that says it is at ``told``. Pure.
+def version_url(given: str, reported: str, version: tuple[int, ...]) -> str:
+    """Return the address of a version of the Keystone at ``given`` that reports ``reported``. Pure.
 
-    Keystone is believed if ``told`` stays on the same server and path, or leads to https on the same host. Behind a
-    proxy it knows itself by another name: Fuel's answers at ``https://<master>:8443/keystone`` that its versions are at
+    Keystone is believed if ``reported`` stays on the same server and path, or leads to https on the same host. Behind a
+    proxy it has another name for itself: Fuel's answers at ``https://<master>:8443/keystone`` that its versions are at
     ``http://<master>:5000``; a client that believes this sends the password in clear, past the proxy's TLS.
     """
     here = urlsplit(given)
     try:
-        there = urlsplit(told)
+        there = urlsplit(reported)
         same_server = (here.scheme, here.netloc.lower()) == (there.scheme, there.netloc.lower())
         to_tls = (here.scheme, there.scheme, here.hostname) == ("http", "https", there.hostname)
         _ = there.port
@@ -250,7 +250,7 @@ def version_url(given: str, told: str, version: tuple[int, ...]) -> str:
         same_server = to_tls = False
     mount = _VERSION.sub("", here.path.rstrip("/"))
     if to_tls or (same_server and there.path.startswith(f"{mount}/")):
-        return told
+        return reported
     name = "v2.0" if version[0] == 2 else f"v{version[0]}"
     return urlunsplit((here.scheme, here.netloc, f"{mount}/{name}", "", ""))
 
@@ -297,7 +297,7 @@ def _keystones_words(error: faults.HttpError, auth: Mapping[str, str]) -> str:
 def _translated(where: str, error: faults.ClientException) -> UnavailableError | UnexpectedAnswerError:
     """Return the product's error for a fault of keystoneauth that is no refusal."""
     if isinstance(error, faults.DiscoveryFailure) and isinstance(error.__context__, faults.ClientException):
-        # Which versions there are is asked first, and what kept it from being told is what is wrong.
+        # keystoneauth asks for the versions first. What made that request fail is the real error.
         inner = error.__context__
         return _no_keystone(where, "it tells no versions") if _is_foreign(inner) else _translated(where, inner)
     if isinstance(error, faults.SSLError):
@@ -318,8 +318,8 @@ def _translated(where: str, error: faults.ClientException) -> UnavailableError |
 
 
 def _is_foreign(error: faults.ClientException) -> bool:
-    """Tell whether something answered, but not as Keystone does. A login that is wanted before versions are told is
-    what keystoneauth says with ``MissingAuthPlugin``."""
+    """Tell whether something answered, but not as Keystone does. keystoneauth raises ``MissingAuthPlugin`` if a server
+    wants a login before it lists its versions."""
     foreign = (faults.DiscoveryFailure, faults.HTTPClientError, faults.InvalidResponse, faults.MissingAuthPlugin)
     return isinstance(error, foreign)
 

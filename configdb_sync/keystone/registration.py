@@ -1,4 +1,4 @@
-"""Makes ConfigDB known to Keystone: its user with a role, its service and endpoints (U5). What is there stays."""
+"""Registers ConfigDB in Keystone: its user with a role, its service and endpoints (U5). What exists stays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from configdb_sync.keystone.clouds import SERVICE_TYPE
 from configdb_sync.keystone.login import Login, version_url
 
 KeystoneObject = Mapping[str, Any]
-"""What the API lists or makes, with its ``id``."""
+"""An object of the API, with its ``id``."""
 
 INTERFACES = ("public", "internal", "admin")
 
@@ -42,14 +42,14 @@ class Registration:
 
 @dataclass(frozen=True)
 class RegistrationStep:
-    """One thing that is there now. ``done``: what was done for it, None if it was there."""
+    """One object. ``done``: what was done for it, None if it was there already."""
 
     what: str
     done: str | None = None
 
 
 def register(login: Login, wanted: Registration) -> Iterator[RegistrationStep]:
-    """Yield each thing once it is there. What can't be is refused before anything is changed.
+    """Make what is missing and yield each object. What can't be made is refused before anything is changed.
 
     Raises ``SettingsError``, ``AccessError``, ``MissingError``, ``UnavailableError``, ``UnexpectedAnswerError``.
     """
@@ -219,12 +219,12 @@ class KeystoneApi:
         return self._login.run(taken)
 
     def _v3(self) -> str:
-        told = self._login
-        told.token()
+        login = self._login
+        login.token()
         try:
-            found = told.run(
-                lambda: told.plugin.get_endpoint(
-                    told.connection,
+            found = login.run(
+                lambda: login.plugin.get_endpoint(
+                    login.connection,
                     interface=plugins.AUTH_INTERFACE,  # type: ignore[arg-type]  # a mark of keystoneauth's own
                     service_type="identity",
                     version="3",
@@ -233,19 +233,19 @@ class KeystoneApi:
         except UnexpectedAnswerError:
             found = None
         if not found:
-            raise UnexpectedAnswerError(f"Keystone {told.where} has no v3", way_out="is OS_AUTH_URL right?")
-        return version_url(told.cloud.auth["auth_url"], str(found), (3,)).rstrip("/")
+            raise UnexpectedAnswerError(f"Keystone {login.where} has no v3", way_out="is OS_AUTH_URL right?")
+        return version_url(login.cloud.auth["auth_url"], str(found), (3,)).rstrip("/")
 
     def _asked(self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None) -> Any:
         """Return the answer's JSON, an empty text without any, None for a 404 to HEAD."""
-        told = self._login
-        answer = told.run(
-            lambda: told.connection.request(
+        login = self._login
+        answer = login.run(
+            lambda: login.connection.request(
                 self._base + path,
                 method,
                 json=body,
                 params=dict(params or {}),
-                auth=told.plugin,
+                auth=login.plugin,
                 raise_exc=False,
                 headers={"Accept": "application/json"},
             )

@@ -68,9 +68,9 @@ def led_to(base: str, path: str, location: str) -> str | None:
 class NailgunClient:
     """One Nailgun. Safe for several threads.
 
-    ``connect`` makes the way to an address, ``login`` the source of tokens for that address; it is called only if
-    Nailgun wants one (it answers 401, even to the question which version it is), and None means that there is none.
-    Nothing secret is sent before it is known where the address leads (U12).
+    ``connect`` makes the transport to an address, ``login`` the source of tokens for that address. ``login`` is called
+    only if Nailgun wants a token (it then answers 401 even to the question for its version); None means that no login
+    is set. Nothing secret is sent before it is known where the address leads (U12).
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class NailgunClient:
         self.close()
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close the kept connections."""
         with self._lock:
             if self._session is not None:
                 self._session.close()
@@ -164,12 +164,12 @@ class NailgunClient:
         return self._replacements[env]
 
     def links(self, env: int) -> tuple[PluginLink, ...]:
-        """Return the links on an environment's dashboard, whoever made them; none where there is no such thing."""
+        """Return the links on an environment's dashboard, whoever made them; none if this Nailgun has no such links."""
         return self._get(f"/api/clusters/{env}/plugin_links", model.links) or ()
 
     def put_link(self, env: int, link: PluginLink) -> None:
-        """Make a link on an environment's dashboard, or (with its number) change it; one of that address that is there
-        already is as good. Raises ``EnvironmentMismatchError`` if Nailgun has no such environment."""
+        """Make a link on an environment's dashboard, or (with its number) change it; no error if one with this address
+        exists. Raises ``EnvironmentMismatchError`` if Nailgun has no such environment."""
         path = f"/api/clusters/{env}/plugin_links"
         # Nailgun takes these fields and no others.
         body = {"title": link.title, "url": link.url, "description": link.description, "hidden": False}
@@ -188,7 +188,7 @@ class NailgunClient:
             self.drop_link(env, link.number)
 
     def drop_link(self, env: int, number: int) -> None:
-        """Take a link off an environment's dashboard; one that isn't there is as good."""
+        """Take a link off an environment's dashboard; no error if it doesn't exist."""
         path = f"/api/clusters/{env}/plugin_links/{number}"
         self._asked(self._ready(), ApiCall("DELETE", path, repeatable=True, accept=frozenset({404})))
 
@@ -225,7 +225,8 @@ class NailgunClient:
         return ApiSession(transport, NAILGUN, token, policy=self._policy, timing=self._timing)
 
     def _opened(self, base: str) -> ApiSession:
-        """Return the way that carries the token. What it leads to, and whether a token is wanted, is asked without."""
+        """Return a session with a token if Nailgun wants one. The first request, without a token, finds out where the
+        address leads and whether a token is needed."""
         transport = self._connect(base)
         try:
             call = ApiCall("GET", _VERSION, repeatable=True, accept=REDIRECTS | {401})
@@ -250,8 +251,8 @@ class NailgunClient:
     def _entered(
         self, base: str, transport: Transport, session: ApiSession, call: ApiCall, answer: HttpAnswer
     ) -> ApiSession:
-        """Return the way after the version was asked for. On a master with authentication even the version is told only
-        to those who are logged in: 401 means that a token is wanted."""
+        """Return the session after the version was asked for, with a token if Nailgun wants one. A master with
+        authentication gives even the version only to users who are logged in: 401 means that it wants a token."""
         wanted = answer.status == 401
         if wanted and not _of_keystone(answer):
             raise NailgunAnswerError(
@@ -274,7 +275,7 @@ class NailgunClient:
         return inside
 
     def _asked(self, session: ApiSession, call: ApiCall) -> HttpAnswer:
-        """Return the answer; what the shared way of calling raises gets its meaning here."""
+        """Return the answer; errors of the session become Nailgun's."""
         try:
             answer = session.call(dataclasses.replace(call, accept=call.accept | {403}))
         except _LoginError as error:
@@ -304,7 +305,7 @@ class NailgunClient:
 
 
 class _LoginError(Exception):
-    """Carries what is wrong with the login past the meanings that Nailgun's own answers get."""
+    """Carries an error of the login past the translation of Nailgun's own errors."""
 
     def __init__(self, meaning: ConfigDBError) -> None:
         self.meaning = meaning
@@ -312,7 +313,7 @@ class _LoginError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class _Login:
-    """A token source that tells its own errors from those of the call that it is asked for."""
+    """A token source whose errors can be told from those of the call."""
 
     source: TokenSource
 
@@ -330,6 +331,6 @@ class _Login:
 
 
 def _of_keystone(answer: HttpAnswer) -> bool:
-    """Tell whether a 401 asks for a token of Keystone's, or doesn't say what it asks for."""
+    """Tell whether a 401 asks for a token of Keystone, or doesn't say what it asks for."""
     scheme = answer.headers.get("www-authenticate", "Keystone").split()[:1]
     return [word.lower() for word in scheme] == ["keystone"]

@@ -110,7 +110,7 @@ _UID = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def version(value: Json) -> NailgunVersion:
-    """Return the version; a Nailgun that doesn't say whether it wants a token is one that does."""
+    """Return the version. A Nailgun that doesn't say whether it wants a token wants one."""
     found = an_object(value, "the version")
     required = found.get("auth_required", True)
     if not isinstance(required, bool):

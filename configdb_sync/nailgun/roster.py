@@ -1,4 +1,4 @@
-"""An environment's nodes as Nailgun lists them: who is who, how far they are, and which can be worked on now. Pure."""
+"""An environment's nodes as Nailgun lists them: names, states, and which of them can be worked on now. Pure."""
 
 from __future__ import annotations
 

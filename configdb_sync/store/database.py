@@ -51,8 +51,8 @@ class OutcomeUnknownError(Exception):
 
 @dataclass
 class _SignedWrite(Generic[Result]):
-    """A write that stores a token in the same transaction, so that it can be told whether it was committed when its
-    connection was lost at COMMIT (R2).
+    """A write that stores a token in the same transaction. If its connection is lost at COMMIT, the token shows whether
+    the write was committed (R2).
 
     Without the token the write could only be reported as failed though it is stored, or be repeated, perhaps over what
     another has written since. Transaction ids don't help: a promoted standby gives them out again. All attempts have
@@ -159,9 +159,9 @@ class Database:
     def write(self, work: Callable[[Connection], Result], *, meeting: bool = False) -> Result:
         """Return what ``work`` does in one transaction; it may be run again from the start.
 
-        ``meeting`` says that a broken constraint means another writer got in between, so that it is worth trying
-        again; otherwise ``IntegrityError`` goes to the caller. What is returned was stored. If what ``unavailable``
-        gives is raised, it wasn't, or can't be known to be.
+        ``meeting``: a broken constraint means that another writer got in between, so the write is tried again;
+        otherwise the caller gets ``IntegrityError``. A result was stored. If the error of ``unavailable`` is raised,
+        it wasn't, or this can't be known.
         """
         if self.signed:
             return self._write_signed(_SignedWrite(work, new_call_id()), meeting=meeting)

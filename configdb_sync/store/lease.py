@@ -28,8 +28,8 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.schema import LEASES, now_of
 
 LASTS = 60.0
-"""Seconds after which the lease of a holder that no longer renews it is free; its row says until when that is, for
-those who only look."""
+"""Seconds after which the lease of a holder that no longer renews it is free. Its row holds the end of that time for
+readers that don't wait."""
 RENEWED = 15.0
 _LEASE_POLL = 1.0
 _LOCK_POLL = 0.2
@@ -59,7 +59,7 @@ class Holder:
 
 @dataclass
 class Lease:
-    """The lease of one holder (a run, by its identity) on what ``name`` says.
+    """The lease of one holder, such as a run by its identity. ``name`` says what is leased.
 
     ``ended`` tells of holders of this host that have ended. With ``by_clock`` a row whose time is over is free at
     once: for those who don't wait.
@@ -187,7 +187,7 @@ def run_lock(folder: Path, environment: int, wait: float, clock: Clock, run: str
     """Hold the environment's lock in the state folder; wait at most ``wait`` seconds for it.
 
     Yields the identities of the last runs that held it before: whoever holds it knows that those are over. ``run``
-    is the identity that later holders get told. Raises ``BusyError`` if another run still holds it when the wait is
+    is the identity that later holders get. Raises ``BusyError`` if another run still holds it when the wait is
     over, ``StateError`` if the file can't be used.
     """
     path = folder / f"environment-{environment}.lock"

@@ -326,14 +326,6 @@ OUTBOX = Table(
     sqlite_autoincrement=True,
 )
 
-TENANT_LEASES = Table(
-    "tenant_leases",
-    metadata,
-    Column("name", String(32), primary_key=True),
-    Column("holder", Text, nullable=False),
-    Column("until", BigInteger, nullable=False),
-)
-
 ENDED_SESSIONS = Table(
     "tenant_ended_sessions",
     metadata,

@@ -95,9 +95,9 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the records say: names of nodes, their data sources, open problems; and the runs, newest first, with the
-    nodes that each was done with."""
+class MatrixRecords:
+    """What runs recorded: names of nodes, their data sources, open problems; and the runs, newest first, with the nodes
+    that each was done with."""
 
     names: Mapping[str, str | None]
     documents: Mapping[str, tuple[str, ...]]
@@ -127,11 +127,11 @@ def read_matrix(
 ) -> Matrix:
     """Return the matrix of an environment with these data sources, and with ``more`` all others that have records."""
     names, documents, problems = database.read(lambda connection: _known(connection, environment))
-    known = Known(names, documents, problems, _runs(past, environment, set(names)))
+    known = MatrixRecords(names, documents, problems, _runs(past, environment, set(names)))
     return matrix(environment, known, data_sources, more=more)
 
 
-def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *, more: bool = True) -> Matrix:
+def matrix(environment: int, known: MatrixRecords, data_sources: Collection[str] = (), *, more: bool = True) -> Matrix:
     """Return the matrix of what is known. Pure.
 
     BUILD while a run is at work that is not done with the node yet; ERROR if the document, or the node as a whole,
@@ -143,12 +143,12 @@ def matrix(environment: int, known: Known, data_sources: Collection[str] = (), *
         found |= {one.data_source for several in known.problems.values() for one in several if one.data_source}
     sources = tuple(sorted(found))
     newest = known.runs[0] if known.runs else None
-    look = _Look(sources)
+    look = _RowStates(sources)
     rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural_key)]
     return Matrix(environment, sources, tuple(rows), None if newest is None else newest[0])
 
 
-class _Look:
+class _RowStates:
     """The states of a row; most nodes look alike, so each look is worked out once."""
 
     def __init__(self, sources: tuple[str, ...]) -> None:
@@ -171,7 +171,9 @@ class _Look:
 _NOTHING: frozenset[str | None] = frozenset()
 
 
-def _row(node: str, known: Known, look: _Look, newest: tuple[PastRun, Mapping[str, str]] | None) -> NodeRow:
+def _row(
+    node: str, known: MatrixRecords, look: _RowStates, newest: tuple[PastRun, Mapping[str, str]] | None
+) -> NodeRow:
     documents, problems = known.documents.get(node, ()), tuple(known.problems.get(node, ()))
     whole = None
     if newest is not None and node not in newest[1]:

@@ -126,9 +126,9 @@ class VersionStore:
         was, made = pack(before), pack(after)
         if was.digest == made.digest or key.data_source == RECORDS:
             return
-        said = {"author": _storable(author), "run": run, "comment": _storable(comment)}
+        author_and_run = {"author": _storable(author), "run": run, "comment": _storable(comment)}
         try:
-            self._open().write(lambda connection: self._add(connection, key, was, made, said))
+            self._open().write(lambda connection: self._add(connection, key, was, made, author_and_run))
         except StateError as error:
             raise StateError(
                 f"the change was made in ConfigDB, but isn't in the history: {error.what}", way_out=error.way_out
@@ -168,7 +168,7 @@ class VersionStore:
         key: DocumentKey,
         before: PackedDocument,
         after: PackedDocument,
-        said: dict[str, str | None],
+        author_and_run: dict[str, str | None],
     ) -> None:
         if connection.dialect.name == "postgresql":
             # One writer at a time, as on SQLite: versions are counted, and a content is dropped when none has it.
@@ -177,7 +177,7 @@ class VersionStore:
         last = connection.execute(newest.limit(1)).first()
         first = 1 if last is None else last.number + 1
         now = now_of(connection, self._clock)
-        added = [(after, said)]
+        added = [(after, author_and_run)]
         if is_by_others(None if last is None else last.digest, before.digest):
             added.insert(0, (before, {"comment": BY_OTHERS}))
         for number, (content, about) in enumerate(added, first):

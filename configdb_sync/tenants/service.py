@@ -27,7 +27,7 @@ from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.access import Access, buckets
-from configdb_sync.web.service import Gunicorn, Listen, Transport, check_bindable, check_reach
+from configdb_sync.web.service import Gunicorn, GunicornOptions, Listen, check_bindable, check_reach
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -57,7 +57,7 @@ class TenantsService:
     admin: Listen
     access: Callable[[], Access]
     database_url: str
-    transport: Transport = field(default_factory=Transport)
+    transport: GunicornOptions = field(default_factory=GunicornOptions)
     limits: ApiLimits = field(default_factory=ApiLimits)
     listed: int = 100
     unguarded: bool = False
@@ -216,7 +216,7 @@ class Endpoints:
 
 
 def _check_itself(
-    places: list[tuple[Listen, int]], transport: Transport, announce: Callable[[list[str]], None]
+    places: list[tuple[Listen, int]], transport: GunicornOptions, announce: Callable[[list[str]], None]
 ) -> None:
     """Announce if an encoded slash arrives as such; else end the service (T1)."""
     fault = None

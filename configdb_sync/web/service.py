@@ -54,7 +54,7 @@ class Listen:
 
 
 @dataclass(frozen=True)
-class Transport:
+class GunicornOptions:
     """How a service is reached. ``certificate`` and ``key`` are PEM files, both or none."""
 
     certificate: Path | None = None
@@ -83,7 +83,7 @@ def read_listen(text: str, flag: str = "--listen") -> Listen:
     return Listen(host, int(port))
 
 
-def check_reach(listen: Listen, transport: Transport, *, unguarded: bool) -> None:
+def check_reach(listen: Listen, transport: GunicornOptions, *, unguarded: bool) -> None:
     """Raise ``SettingsError`` if a service would be open to whom it must not; ``unguarded``: it asks for no token."""
     certificate, key = transport.certificate, transport.key
     if (certificate is None) != (key is None):
@@ -140,7 +140,7 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self,
         name: str,
         listen: list[Listen],
-        transport: Transport,
+        transport: GunicornOptions,
         make: Callable[[list[int]], tuple[Any, Any]],
         *,
         refused: Callable[[RefusalError], Response] = bare,

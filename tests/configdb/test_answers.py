@@ -59,7 +59,6 @@ def test_any_shape_is_read_or_refused(value: Any) -> None:
 
 
 def test_objects_of_the_api() -> None:
-    """Facts 2."""
     component = {
         "id": 1,
         "name": "fuel9.0",

@@ -93,7 +93,7 @@ def test_an_environment_that_is_other_than_wanted_is_no_success(client: ConfigDB
 
 
 def test_levels_and_their_merge(client: ConfigDBClient) -> None:
-    """Facts 3: root first, each level's values, then its overrides; a value further in beats an override above it."""
+    """Root first, each level's values, then its overrides; a value further in beats an override above it."""
     env = next(_NUMBERS)
     component = client.create_component(f"c-{env}", [f"globals-{env}"])
     number = component.definitions[0].id
@@ -204,7 +204,7 @@ def test_only_json_objects_are_sent(client: ConfigDBClient, made: tuple[int, dic
 
 
 def test_many_first_writes_of_one_new_node(client: ConfigDBClient, made: tuple[int, dict[str, int]]) -> None:
-    """Facts 8: two first requests at once break a node on 0.1.0; the client lets one go before."""
+    """Two first requests at once break a node on 0.1.0; the client lets one go before."""
     env, sources = made
     faults: list[Exception] = []
 

@@ -294,7 +294,7 @@ def test_redirects_to_elsewhere_are_not_followed() -> None:
 
 
 def test_the_308_of_a_proxied_server_stays_with_the_known_host() -> None:
-    """Facts 2: 0.1.0 guesses scheme, host and prefix; method, body and token are kept, and stay with the known host."""
+    """0.1.0 guesses scheme, host and prefix; method, body and token are kept, and stay with the known host."""
     with liar.running(answer(200, "{}")) as other:
         redirect = answer(308, "<html>", "text/html", Location=f"{other.url}/api/v1/config{PATH}")
         with lying(redirect, answer(204)) as (server, client):

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from configdb_sync.cli.serve import configdb
 from configdb_sync.configdb_server.app import create_app
 from configdb_sync.errors import ProductError, SettingsError
-from configdb_sync.web.service import Listen, Transport, check_reach, read_listen
+from configdb_sync.web.service import GunicornOptions, Listen, check_reach, read_listen
 from tests.support.configdb_server import NODE, Api
 from tests.support.service import fill, serving
 
@@ -115,22 +115,22 @@ def test_tls(tmp_path: Path) -> None:
         assert url.startswith("https://127.0.0.1:")
         assert requests.get(url + "/components", verify=str(certificate), timeout=20).status_code == 401
     with pytest.raises(SettingsError, match=r"key\.pem|can't be used"):
-        check_reach(Listen("127.0.0.1", 0), Transport(certificate, tmp_path / "nothing.pem"), unguarded=True)
+        check_reach(Listen("127.0.0.1", 0), GunicornOptions(certificate, tmp_path / "nothing.pem"), unguarded=True)
     assert ssl.OPENSSL_VERSION
 
 
 @pytest.mark.parametrize(
     ("host", "transport", "unguarded", "words"),
     [
-        ("0.0.0.0", Transport(), False, "--behind-proxy"),
-        ("::", Transport(), False, "--tls-cert"),
-        ("example.org", Transport(), False, "--tls-cert"),
-        ("0.0.0.0", Transport(behind_proxy=True), True, "--auth token"),
-        ("127.0.0.1", Transport(behind_proxy=True), True, "--auth token"),
-        ("127.0.0.1", Transport(certificate=Path("c")), True, "--tls-key"),
+        ("0.0.0.0", GunicornOptions(), False, "--behind-proxy"),
+        ("::", GunicornOptions(), False, "--tls-cert"),
+        ("example.org", GunicornOptions(), False, "--tls-cert"),
+        ("0.0.0.0", GunicornOptions(behind_proxy=True), True, "--auth token"),
+        ("127.0.0.1", GunicornOptions(behind_proxy=True), True, "--auth token"),
+        ("127.0.0.1", GunicornOptions(certificate=Path("c")), True, "--tls-key"),
     ],
 )
-def test_it_is_never_open_to_others(host: str, transport: Transport, unguarded: bool, words: str) -> None:
+def test_it_is_never_open_to_others(host: str, transport: GunicornOptions, unguarded: bool, words: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_reach(Listen(host, 0), transport, unguarded=unguarded)
     assert words in str(caught.value)
@@ -138,8 +138,8 @@ def test_it_is_never_open_to_others(host: str, transport: Transport, unguarded: 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback_may_be_open(host: str) -> None:
-    check_reach(Listen(host, 0), Transport(), unguarded=True)
-    check_reach(Listen(host, 0), Transport(behind_proxy=True), unguarded=False)
+    check_reach(Listen(host, 0), GunicornOptions(), unguarded=True)
+    check_reach(Listen(host, 0), GunicornOptions(behind_proxy=True), unguarded=False)
 
 
 def test_what_to_listen_on() -> None:

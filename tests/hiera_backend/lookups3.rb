@@ -1,6 +1,7 @@
 # Looks every key of some YAML files up through Hiera 3, by two settings of Hiera, and tells where they differ.
 #
 # In: a JSON list of cases on standard input, each {"one": hiera.yaml, "other": hiera.yaml, "scope": {...}, "keys": [...]}.
+# In {"answers": cases} only "one" is asked. Out: for each case a list of [key, kind, value].
 # Out: {"lookups": how many, "differences": [[case, key, kind, one, other], ...], "said": [warnings]}.
 require 'date'
 require 'json'
@@ -41,9 +42,15 @@ def answers(config, one)
   end
 end
 
+asked = JSON.parse($stdin.read)
+if asked.is_a?(Hash)
+  all = asked['answers'].map { |one| answers(one['one'], one).map { |(key, kind), value| [key, kind, value.is_a?(Array) && value[0] == :raised ? 'raised' : value] } }
+  puts JSON.generate(all)
+  exit
+end
 count = 0
 differences = []
-JSON.parse($stdin.read).each_with_index do |one, index|
+asked.each_with_index do |one, index|
   first, second = %w[one other].map { |name| answers(one[name], one) }
   (first.keys | second.keys).each do |asked|
     count += 1

@@ -2,6 +2,7 @@
 #
 # In: JSON on standard input: {"environments": folder, "modules": folder, "work": folder, "cases": [{"one": environment,
 # "other": environment, "facts": {...}, "keys": [...], "merges": [...]}]}.
+# With "answers": true only "one" is asked. Out: for each case, merge and key {"value": ...}, {"raised": text} or {}.
 # Out: {"lookups": how many, "differences": [...], "errors": how many of the answers are errors}.
 require 'json'
 require 'puppet'
@@ -44,6 +45,13 @@ end
 
 asked = JSON.parse($stdin.read)
 lookups = Lookups.new(asked)
+if asked['answers']
+  found = asked['cases'].map do |one|
+    lookups.answers(one['one'], one).map { |_, _, value| value == :missing ? {} : value.is_a?(Array) && value[0] == :raised ? { 'raised' => value[2] } : { 'value' => value } }
+  end
+  puts JSON.generate(found)
+  exit
+end
 count = errors = 0
 differences = []
 asked['cases'].each_with_index do |one, index|

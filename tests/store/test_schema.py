@@ -47,6 +47,8 @@ def halve(database: Database, halves: Sequence[str], version: str = "v0001") -> 
             connection.execute(sa.text("DROP TABLE leases"))
             connection.execute(sa.text("CREATE TABLE leases (environment INTEGER, run TEXT, host TEXT, until FLOAT)"))
             connection.execute(sa.text("INSERT INTO leases VALUES (5, 'req-1', 'one', 1.5)"))
+        if "tenants_schema" in halves:
+            connection.execute(sa.text("CREATE TABLE tenant_leases (name TEXT)"))
         for half in halves:
             connection.execute(sa.text(f"CREATE TABLE {half} (version_num VARCHAR(32) NOT NULL)"))
             connection.execute(sa.text(f"INSERT INTO {half} VALUES ('{version}')"))

@@ -15,7 +15,7 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.service import TenantsService, check
 from configdb_sync.web.access import OpenAccess
-from configdb_sync.web.service import Listen, Transport
+from configdb_sync.web.service import GunicornOptions, Listen
 from tests.support.product import Product
 from tests.tenants.support import serving
 
@@ -30,8 +30,11 @@ def service(admin: Listen, public: Listen | None = None, **options: Any) -> Tena
         (service(Listen("0.0.0.0", 1)), "in clear"),
         (service(Listen("127.0.0.1", 1), Listen("10.0.0.1", 2)), "in clear"),
         (service(Listen("127.0.0.1", 1), Listen("127.0.0.2", 1)), "the same port"),
-        (service(Listen("127.0.0.1", 1), unguarded=True, transport=Transport(behind_proxy=True)), "--auth none"),
-        (service(Listen("127.0.0.1", 1), transport=Transport(certificate=Path("x"))), "both a certificate and a key"),
+        (service(Listen("127.0.0.1", 1), unguarded=True, transport=GunicornOptions(behind_proxy=True)), "--auth none"),
+        (
+            service(Listen("127.0.0.1", 1), transport=GunicornOptions(certificate=Path("x"))),
+            "both a certificate and a key",
+        ),
     ],
 )
 def test_what_may_not_listen(told: TenantsService, what: str) -> None:

@@ -1,4 +1,4 @@
-"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants.
+"""The product's own tables: runs and what they know of nodes and documents; the registry of tenants; leases.
 
 Times of runs are seconds since the epoch, those of tenants microseconds. Before 0.1.0 the two halves had a history
 each: what such a database has already, stays.
@@ -19,7 +19,7 @@ branch_labels = None
 depends_on = None
 
 _RUNS, _TENANTS = "sync_schema", "tenants_schema"
-"""The tables that said of each half which version it was of."""
+"""The tables that held the version of each half."""
 _STATUSES = ("active", "build", "error")
 
 
@@ -39,6 +39,8 @@ def upgrade() -> None:
         _former()
         _work()
         _page()
+    else:
+        op.drop_table("tenant_leases")
 
 
 def _convert(there: set[str]) -> None:
@@ -57,12 +59,12 @@ def _convert(there: set[str]) -> None:
 
 
 def _adopted(table: str, there: set[str]) -> bool:
-    """Tell whether a half is there; the table that says so is dropped. Raises ``CommandError`` for an older one."""
+    """Tell whether a half is there, and drop its version's table. Raises ``CommandError`` for an older one."""
     if table not in there:
         return False
     found = op.get_bind().execute(sa.text(f"SELECT version_num FROM {table}")).scalar()  # noqa: S608
     if found != revision:
-        raise CommandError(f"{table} says {found!r}")
+        raise CommandError(f"{table} holds {found!r}")
     op.drop_table(table)
     return True
 
@@ -285,13 +287,6 @@ def _work() -> None:
         sa.Column("failure", sa.Text, nullable=True),
         sa.PrimaryKeyConstraint("number", name="pk_tenant_outbox"),
         sqlite_autoincrement=True,
-    )
-    op.create_table(
-        "tenant_leases",
-        sa.Column("name", sa.String(32), nullable=False),
-        sa.Column("holder", sa.Text, nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_tenant_leases"),
     )
     op.create_table(
         "tenant_audit",

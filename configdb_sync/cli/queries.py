@@ -1,0 +1,363 @@
+"""The commands that ask about an environment's settings: lookup, find, compare (U24, U26)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configdb_sync.cli.help import command
+from configdb_sync.cli.options import (
+    CONNECTION,
+    env_option,
+    file_option,
+    format_option,
+    node_names,
+    node_option,
+    what_option,
+    with_session,
+)
+from configdb_sync.cli.output import show_json
+from configdb_sync.configdb.edits import shown_key
+from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
+from configdb_sync.exits import Exit
+from configdb_sync.jsonvalues import ABSENT, Json, canonical
+
+if TYPE_CHECKING:
+    from configdb_sync.addresses import Addresses
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.configdb.model import Environment
+    from configdb_sync.masking import Masker
+    from configdb_sync.names import LevelPath
+    from configdb_sync.queries.comparison import Difference, Group
+    from configdb_sync.queries.explanation import Explanation
+    from configdb_sync.queries.node_settings import Arrangement, NodeSettings
+
+_SHOWN_NODES = 12
+_QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
+_MERGES = ("first", "unique", "hash", "deep")
+
+
+@command("lookup", example="configdb-sync lookup debug --env 1 --node 3 --explain")
+@with_session(*_QUERY)
+@env_option()
+@what_option("--node", "node", required=True, metavar="NAME", help="The node: its ID, FQDN, or name.")
+@click.argument("key")
+@click.option("--merge", type=click.Choice(_MERGES), default="first", show_default=True, help="Hiera's merge behavior.")
+@click.option("--explain", is_flag=True, help="Show all documents that have the key, and which one wins.")
+@click.option("--from", "place", type=click.Path(path_type=Path), metavar="DIR", help="Ask node trees, not ConfigDB.")
+@file_option("--hiera-yaml", "hiera_yaml", text="The node's hiera.yaml, if it is not Fuel's own.")
+@click.option("--class", "calling_class", metavar="NAME", help="The Puppet class that asks.")
+@click.option("--module", "calling_module", metavar="NAME", help="The Puppet module that asks.")
+@format_option("plain", "json", "yaml", short=True)
+def lookup_key(
+    session: Session,
+    *,
+    environment: int,
+    node: str,
+    key: str,
+    merge: str,
+    explain: bool,
+    place: Path | None,
+    hiera_yaml: Path | None,
+    calling_class: str | None,
+    calling_module: str | None,
+    form: str,
+) -> None:
+    """Print what Puppet on a node reads for a key.
+
+    The answer is that of Hiera on the node: data sources in the order of its hierarchy, from ConfigDB with all
+    overrides, or from the node's files.
+    """
+    from configdb_sync.configdb import typed
+    from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
+    from configdb_sync.overrides.checks import close_keys
+    from configdb_sync.queries import explanation
+    from configdb_sync.queries.node_settings import Asker
+
+    asker = Asker(calling_class, calling_module)
+    try:
+        path = parse_key(key)
+        if place is None:
+            with session.client() as client:
+                found = _environment(client, environment)
+                nodes = named_nodes(session, client, environment, [node])
+                (settings,) = _of_nodes(session, client, found, nodes, _arrangement(session, hiera_yaml, asker))
+                said = explanation.explain(client, found, settings, path, Merge(merge))
+        else:
+            settings = _of_files(session, place, environment, node, _arrangement(session, hiera_yaml, asker))
+            said = explanation.explain(None, None, settings, path, Merge(merge))
+    except HieraLookupError as error:
+        raise SettingsError(f"{key}: {error}", way_out="Hiera on the node fails as well") from None
+    if explain:
+        _show_explanation(said, path, session.masker, form)
+    elif said.answer.found:
+        click.echo(typed.text(said.answer.value, form))
+    for name in sorted(said.answer.unknown):
+        click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
+    if not said.answer.found:
+        close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
+        raise SettingsError(
+            f"node {said.node} has no key {key}",
+            way_out=f"did you mean {' or '.join(close)}?" if close else f"configdb-sync find '*' --env {environment}",
+        )
+
+
+@command("find", example="configdb-sync find '*_password' --env 1")
+@with_session(*_QUERY)
+@env_option()
+@node_option
+@click.argument("pattern")
+@click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
+@format_option("text", "json")
+def find_keys(
+    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, form: str
+) -> None:
+    """Find keys and values on all nodes.
+
+    PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
+    masked; a value finds a secret only if it is equal.
+    """
+    from configdb_sync.queries.search import grouped, matches, parse_pattern
+
+    wanted = parse_pattern(pattern, value)
+    with _settings(session, environment, nodes) as settings:
+        hits = grouped(
+            (node.node, layer.name, path, found)
+            for node in settings
+            for layer in node.layers
+            for path, found in matches(layer.document, wanted, session.masker)
+        )
+    if form == "json":
+        show_json(
+            [
+                {
+                    "data_source": hit.data_source,
+                    "key": list(hit.path),
+                    "value": session.masker.shown(hit.path, hit.value),
+                    "nodes": list(hit.nodes),
+                }
+                for hit in hits
+            ]
+        )
+    else:
+        for hit in hits:
+            text = _text(session.masker.shown(hit.path, hit.value))
+            click.echo(f"{hit.data_source}  {shown_key(hit.path)} = {text}  ({_nodes(hit.nodes)})")
+        if not hits:
+            click.echo("nothing found", err=True)
+
+
+@command("compare", example="configdb-sync compare --env 1 --key nova.debug")
+@with_session(*_QUERY)
+@what_option("--env", "environments", required=True, metavar="N[,M]", help="The environment, or two to compare.")
+@node_option
+@click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
+@click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
+@format_option("text", "json")
+def compare(
+    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, form: str
+) -> int:
+    """Show how nodes or environments differ.
+
+    Compares two or more nodes (--node 1,2), all nodes of one environment, or the values that occur in two environments
+    (--env 1,2). Values are grouped; the group with the fewest nodes comes first.
+    """
+    from configdb_sync.configdb import edits
+    from configdb_sync.queries.comparison import compare_environments, compare_key, compare_nodes
+
+    numbers = _numbers(environments)
+    if len(numbers) == 2:
+        if nodes:
+            raise SettingsError("--node excludes two environments", way_out="name one environment")
+        with _settings(session, numbers[0], ()) as first, _settings(session, numbers[1], ()) as second:
+            sides = [{one.node: one.documents for one in side} for side in (first, second)]
+        path = None if key is None else edits.parse_key(key)
+        pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
+        _show_pairs(pairs, numbers, session.masker, form)
+        return Exit.DRIFT if pairs and coded else Exit.OK
+    with _settings(session, numbers[0], nodes) as settings:
+        documents = {one.node: one.documents for one in settings}
+    if key is not None:
+        found = compare_key(documents, edits.parse_key(key))
+        if not found:
+            raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
+    else:
+        found = compare_nodes(documents)
+    if form == "json":
+        show_json([_difference(one, session.masker) for one in found])
+    else:
+        for one in found:
+            click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
+            for group in one.groups:
+                click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
+        if not found:
+            click.echo(f"no difference between {len(documents)} nodes")
+    return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
+
+
+def named_nodes(
+    session: Session, client: ConfigDBClient, environment: int, names: Sequence[str]
+) -> dict[str, LevelPath]:
+    """Return the places of the nodes that ConfigDB knows, by the value of their level; only the named ones, if any.
+
+    Raises ``SettingsError`` with close matches for a name that is no node's.
+    """
+    from configdb_sync.overrides.checks import check_nodes
+
+    addresses: Addresses = session.addresses(client, environment)
+    seen = session.seen(environment)
+    known = client.level_values(environment, addresses.node_level)
+    paths = addresses.paths(known, seen)
+    if not names:
+        return {value: paths[value] for value in known if value in paths}
+    found = {}
+    for name in names:
+        try:
+            value = addresses.named_value(name, lambda: seen)
+        except SettingsError:
+            value = name
+        if value not in paths:
+            check_nodes([name], [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)])
+        found[value] = paths[value]
+    return found
+
+
+@contextmanager
+def _settings(session: Session, environment: int, nodes: Sequence[str]) -> Iterator[list[NodeSettings]]:
+    with session.client() as client:
+        found = _environment(client, environment)
+        named = named_nodes(session, client, environment, node_names(nodes))
+        yield _of_nodes(session, client, found, named, _arrangement(session, None, None))
+
+
+def _environment(client: ConfigDBClient, environment: int) -> Environment:
+    from configdb_sync.configdb import changes
+
+    return changes.existing(client, environment)
+
+
+def _of_nodes(
+    session: Session,
+    client: ConfigDBClient,
+    environment: Environment,
+    nodes: Mapping[str, LevelPath],
+    arrangement: Arrangement,
+) -> list[NodeSettings]:
+    from configdb_sync.queries.node_settings import read_settings
+
+    found, problems = read_settings(client, environment, nodes, arrangement, parallel=session.settings.parallel)
+    for node, problem in problems.items():
+        click.echo(f"node {node} is left out: {problem}", err=True)
+    if not found:
+        raise MissingError(
+            f"ConfigDB has no settings of a node of environment {environment.id}",
+            way_out=f"configdb-sync sync --env {environment.id} uploads them",
+        )
+    return list(found.values())
+
+
+def _arrangement(session: Session, hiera_yaml: Path | None, asker: Any) -> Arrangement:
+    from configdb_sync.hiera import hierarchy
+    from configdb_sync.queries.node_settings import NOBODY, Arrangement
+
+    known = None
+    if hiera_yaml is not None:
+        try:
+            known = hierarchy.parse(hiera_yaml.read_bytes())
+        except OSError as error:
+            raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.strerror}", way_out="name a file") from None
+        except DocumentError as error:
+            raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.what}", way_out="is it a node's?") from None
+        for note in known.notes:
+            click.echo(f"{hiera_yaml}: {note}", err=True)
+    return Arrangement(session.settings.data_sources, known, asker or NOBODY)
+
+
+def _of_files(session: Session, place: Path, environment: int, node: str, arrangement: Arrangement) -> NodeSettings:
+    from configdb_sync.hiera.documents import Reader
+    from configdb_sync.nodes.directory import DirectoryNodes
+
+    nodes = DirectoryNodes(place, env=environment, writable=session.settings.writable)
+    known = nodes.identities()
+    if node not in known:
+        from configdb_sync.overrides.checks import check_nodes
+
+        check_nodes([node], known)
+    (read,) = nodes.read([node])
+    if isinstance(read, NodeError):
+        raise read
+    reader = Reader()
+    files = {path: reader.read(file.content).values for path, file in read.files.items()}
+    return arrangement.of_files(node, files)
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not 1 <= len(parts) <= 2 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise SettingsError(f"--env {text!r} is not one or two environments' numbers", way_out="like --env 1 or 1,2")
+    return [int(part) for part in parts]
+
+
+def _show_explanation(said: Explanation, path: Sequence[str | int], masker: Masker, form: str) -> None:
+    from configdb_sync.configdb import typed
+    from configdb_sync.queries import explanation
+
+    whole = explanation.to_json(said, tuple(path), masker)
+    if form != "plain":
+        click.echo(typed.text(whole, form))
+        return
+    key = shown_key([str(part) for part in path])
+    click.echo(f"{key} on node {said.node}: {_text(whole['value']) if whole['found'] else 'not found'}")
+    for layer in whole["layers"]:
+        value = _text(layer["value"]) if "value" in layer else "(its block lacks this key)"
+        click.echo(f"  {layer['outcome']:<8} {layer['data_source']}  {layer['level']}  {layer['kind']}: {value}")
+
+
+def _show_pairs(
+    pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker, form: str
+) -> None:
+    if form == "json":
+        show_json([{str(n): _difference(one, masker) for n, one in zip(numbers, pair, strict=True)} for pair in pairs])
+        return
+    for pair in pairs:
+        click.echo(f"{pair[0].data_source}  {shown_key(pair[0].path)}")
+        for number, one in zip(numbers, pair, strict=True):
+            for group in one.groups:
+                click.echo(f"  environment {number}: {_value(group, one, masker)}  ({_nodes(group.nodes)})")
+            if not one.groups:
+                click.echo(f"  environment {number}: absent")
+    if not pairs:
+        click.echo(f"environments {numbers[0]} and {numbers[1]} have the same values")
+
+
+def _difference(one: Difference, masker: Masker) -> dict[str, Json]:
+    return {
+        "data_source": one.data_source,
+        "key": list(one.path),
+        "groups": [
+            {
+                **({} if group.value is ABSENT else {"value": masker.shown(one.path, group.value)}),
+                "nodes": list(group.nodes),
+            }
+            for group in one.groups
+        ],
+    }
+
+
+def _value(group: Group, one: Difference, masker: Masker) -> str:
+    return "absent" if group.value is ABSENT else _text(masker.shown(one.path, group.value))
+
+
+def _text(value: Json) -> str:
+    text = value if isinstance(value, str) and value.isprintable() and value else canonical(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _nodes(nodes: Sequence[str]) -> str:
+    listed = ", ".join(nodes[:_SHOWN_NODES]) + (", ..." if len(nodes) > _SHOWN_NODES else "")
+    return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}: {listed}"

@@ -1,0 +1,1 @@
+"""Overrides: whether they do what their author means."""

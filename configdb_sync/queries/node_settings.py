@@ -1,0 +1,172 @@
+"""What a node's Puppet reads: the effective data of its data sources, in the order of its hierarchy (U24)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import Definition, Environment
+from configdb_sync.errors import NodeError
+from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
+from configdb_sync.hiera.data_sources import SUFFIX, DataSource, NodeMap, map_node
+from configdb_sync.hiera.hierarchy import Hierarchy
+from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of, layout_of
+from configdb_sync.hiera.lookup import Layer
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json
+from configdb_sync.names import RECORDS, LevelPath
+
+_BASE = tuple(dict.fromkeys(name.removesuffix(SUFFIX) for layout in Layout for name in layout.base_files))
+_BY_ASKER = {
+    "override/class/*": "calling_class",
+    "override/module/*": "calling_module",
+    "class/*": "calling_class",
+    "module/*": "calling_module",
+}
+"""Families of which Hiera reads a single file: the one of the class or module that asks."""
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who looks a key up: the Puppet class and module, None if it is none in particular."""
+
+    calling_class: str | None = None
+    calling_module: str | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of Hiera that name it."""
+        found = {"calling_class": self.calling_class, "calling_module": self.calling_module}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+NOBODY = Asker()
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """One node's layers, the one that Hiera asks first coming first, and what it knows of the node.
+
+    ``node``: the value of its level. ``layers``: by data source's name, those that have any data. ``unread``: data
+    sources with data that no level of the hierarchy reads.
+    """
+
+    node: str
+    levels: LevelPath
+    layers: tuple[Layer, ...] = field(repr=False)
+    variables: Mapping[str, Json] = field(repr=False)
+    unread: tuple[str, ...] = ()
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        """The effective data by data source."""
+        return {layer.name: layer.document for layer in self.layers}
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How documents become layers: data sources beside the default ones, the hierarchy if it is known, who asks."""
+
+    data_sources: Sequence[Json] = ()
+    hierarchy: Hierarchy | None = None
+    asker: Asker = NOBODY
+
+    def settings(self, node: str, levels: LevelPath, documents: Mapping[str, Document]) -> NodeSettings:
+        """Return a node's layers from its effective data by data source; pure.
+
+        Raises ``NodeError`` if the data has no base file that tells who the node is.
+        """
+        there = {name: document for name, document in documents.items() if document}
+        layout = layout_of([name + SUFFIX for name in _BASE if name in there])
+        facts = facts_of(layout, {path: there[path.removesuffix(SUFFIX)] for path in layout.base_files})
+        sources = parse_entries(self.data_sources, DEFAULT[layout])
+        found = map_node(sources, facts.scope, [name + SUFFIX for name in there])
+        variables = {**_variables(facts), **self.asker.variables}
+        if self.hierarchy is None:
+            names = list(self._in_default_order(sources, found))
+        else:
+            paths = self.hierarchy.paths(variables)
+            names = [name for path in paths if (name := found.source_of(path + SUFFIX)) is not None]
+        read = [name for name in dict.fromkeys(names) if name in there]
+        unread = tuple(sorted(there.keys() - set(read)))
+        return NodeSettings(node, levels, tuple(Layer(name, there[name]) for name in read), variables, unread)
+
+    def of_files(self, node: str, files: Mapping[str, Document]) -> NodeSettings:
+        """Return a node's layers from its files by path below ``/etc/hiera``; pure. Raises ``NodeError``."""
+        layout = layout_of(files)
+        facts = facts_of(layout, {path: files[path] for path in layout.base_files if path in files})
+        found = map_node(parse_entries(self.data_sources, DEFAULT[layout]), facts.scope, files)
+        return self.settings(node, (), {found.files[path]: files[path] for path in files if path in found.files})
+
+    def _in_default_order(self, sources: Sequence[DataSource], found: NodeMap) -> Iterator[str]:
+        for source in sources:
+            if not source.is_family:
+                yield source.name
+            elif source.path in _BY_ASKER:
+                asker = self.asker.variables.get(_BY_ASKER[source.path])
+                yield from [] if asker is None else [f"{source.folder}/{asker}"]
+            else:
+                yield from sorted(name for name in found.sources if name.rpartition("/")[0] == source.folder)
+
+
+def _variables(node: NodeFacts) -> dict[str, Json]:
+    """Return the facts of Facter that the base files tell."""
+    known = {"fqdn": node.fqdn, "hostname": node.hostname}
+    if node.fqdn is not None:
+        known["domain"] = node.fqdn.partition(".")[2]
+    plain = {name: value for name, value in known.items() if value is not None}
+    return {**plain, "facts": plain}
+
+
+def read_settings(
+    client: ConfigDBClient,
+    environment: Environment,
+    nodes: Mapping[str, LevelPath],
+    arrangement: Arrangement,
+    *,
+    parallel: int = 4,
+) -> tuple[dict[str, NodeSettings], dict[str, str]]:
+    """Return the settings of nodes (level value to place) as ConfigDB has them, and why those left out are.
+
+    Raises ``ConfigDBError``.
+    """
+    definitions = sources_of(client, environment)
+    found: dict[str, NodeSettings] = {}
+    problems: dict[str, str] = {}
+
+    def read(node: str) -> dict[str, Document]:
+        return effective_data(client, environment, nodes[node], definitions)
+
+    with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
+        for node, documents in zip(nodes, pool.map(read, nodes), strict=True):
+            try:
+                found[node] = arrangement.settings(node, nodes[node], documents)
+            except NodeError as error:
+                problems[node] = error.what
+    return found, problems
+
+
+def sources_of(client: ConfigDBClient, environment: Environment) -> dict[str, Definition]:
+    """Return the data sources of an environment that nodes read, by name."""
+    return {name: one for name, one in client.definitions(environment).items() if name != RECORDS}
+
+
+def effective_data(
+    client: ConfigDBClient, environment: Environment, levels: LevelPath, definitions: Mapping[str, Definition]
+) -> dict[str, Document]:
+    """Return the effective data of data sources at a place, of those that have any there."""
+    empty = _without_data(client, environment, levels)
+    return {
+        name: document
+        for name, definition in definitions.items()
+        if definition.id not in empty and (document := client.effective(environment.id, levels, definition.id))
+    }
+
+
+def _without_data(client: ConfigDBClient, environment: Environment, levels: LevelPath) -> Collection[int]:
+    """Return the definitions that have nothing at a place, by a single request where the server can tell."""
+    etags = client.etags(environment.id, levels)
+    if etags is None:
+        return ()
+    return {definition for definition, one in etags.items() if one.effective == EMPTY_DIGEST}
