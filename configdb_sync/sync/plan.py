@@ -37,7 +37,7 @@ class DocumentChange:
 
     ``first``: ConfigDB holds nothing of it yet. ``upload``: how the stored values change, empty if they don't;
     ``write``: what becomes of the file, with ``written`` saying how its data changes. ``ordered``: the overrides that a
-    standing order gives to the node.
+    standing override gives to the node.
     """
 
     data_source: str

@@ -76,7 +76,7 @@ class Prometheus:
         self._place = place
         self._most = tenants
         self._failures = failures
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._full = tenants == 0
@@ -121,25 +121,25 @@ class Prometheus:
     def flush(self) -> None:
         """Write the sums of what is pending."""
         with self._lock:
-            told, taken = _Sums(), len(self._waiting)
+            batch, taken = _Sums(), len(self._waiting)
             for _ in range(taken):
                 endpoint, method, status, tenant, size, seconds = self._waiting.popleft()
                 label = NONE if tenant is None else self._label(tenant, answered=status < 400)
-                told.requests[endpoint, method if method in _METHODS else "other", str(status)] += 1
-                told.usage[label, f"{status // 100}xx"] += 1
-                told.bytes[label,] += size
-                told.seconds[endpoint, bisect_left(_SECONDS, seconds)] += 1
-                told.sums[endpoint] += seconds
-            self._write(told)
+                batch.requests[endpoint, method if method in _METHODS else "other", str(status)] += 1
+                batch.usage[label, f"{status // 100}xx"] += 1
+                batch.bytes[label,] += size
+                batch.seconds[endpoint, bisect_left(_SECONDS, seconds)] += 1
+                batch.sums[endpoint] += seconds
+            self._write(batch)
 
-    def _write(self, told: _Sums) -> None:
-        for counter, sums in ((self._requests, told.requests), (self._usage, told.usage), (self._bytes, told.bytes)):
+    def _write(self, batch: _Sums) -> None:
+        for counter, sums in ((self._requests, batch.requests), (self._usage, batch.usage), (self._bytes, batch.bytes)):
             for labels, count in sums.items():
                 self._child(counter, *labels).inc(count)
         # A histogram only takes single observations; these are its buckets.
-        for (endpoint, bucket), count in told.seconds.items():
+        for (endpoint, bucket), count in batch.seconds.items():
             self._seconds[endpoint]._buckets[bucket].inc(count)  # noqa: SLF001
-        for endpoint, seconds in told.sums.items():
+        for endpoint, seconds in batch.sums.items():
             self._seconds[endpoint]._sum.inc(seconds)  # noqa: SLF001
         self._count_failures(self._failures())
 
@@ -183,9 +183,9 @@ class Prometheus:
 
     def _count_failures(self, failures: Mapping[str, int]) -> None:
         for name, count in dict(failures).items():
-            if more := count - self._told.get(name, 0):
+            if more := count - self._reported.get(name, 0):
                 self._child(self._drivers, name).inc(more)
-                self._told[name] = count
+                self._reported[name] = count
 
 
 def _gauges(gauges: Mapping[str, tuple[str, float]]) -> bytes:

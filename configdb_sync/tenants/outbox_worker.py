@@ -137,7 +137,7 @@ class Connected:
 
     def __init__(self, make: Callable[[], AbstractContextManager[ConfigDBClient]]) -> None:
         self._make = make
-        self._kept = ExitStack()
+        self._stack = ExitStack()
         self._lock = threading.Lock()
         self._client: ConfigDBClient | None = None
 
@@ -145,14 +145,14 @@ class Connected:
         """Return the client. Raises what creating it raises."""
         with self._lock:
             if self._client is None:
-                self._client = self._kept.enter_context(self._make())
+                self._client = self._stack.enter_context(self._make())
             return self._client
 
     def close(self) -> None:
         """Close its connections."""
         with self._lock:
             self._client = None
-            self._kept.close()
+            self._stack.close()
 
 
 class Lateness:
@@ -231,14 +231,14 @@ class OutboxWorker:
         except BusyError:
             return True
         except ProductError as error:
-            log.warning("what was to follow in ConfigDB waits: %s", error)
+            log.warning("changes for ConfigDB wait: %s", error)
             return False
         except Exception:
             log.exception("a fault of the service's own")
             return False
         for one in done:
             if one.failure is not None:
-                log.warning("environment %d in ConfigDB waits: %s", one.environment, one.failure)
+                log.warning("changes of environment %d for ConfigDB wait: %s", one.environment, one.failure)
         return not any(one.failure for one in done)
 
 

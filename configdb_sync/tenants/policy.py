@@ -210,9 +210,9 @@ class Policy:
             try:
                 if stamp(self._path.stat()) != self._rules.stamp:
                     self._rules = self._loaded()
-                    log.warning("the policy file %s has changed and holds from now on", self._path)
+                    log.warning("the policy file %s has changed and applies from now on", self._path)
             except (SettingsError, OSError) as error:
-                log.error("the policy that held before holds on: %s", error)
+                log.error("the previous policy still applies: %s", error)
             return self._rules
 
     def _loaded(self) -> _Rules:
@@ -315,7 +315,7 @@ def _checked(path: Path, node: yaml.Node | None, defaults: Mapping[str, str]) ->
     for name, text in found.items():
         for other in named(text):
             if other not in everything:
-                raise _fault(path, lines[name], f"rule {name!r} refers to {other!r}, which there isn't")
+                raise _fault(path, lines[name], f"rule {name!r} refers to {other!r}, which doesn't exist")
         reached = _reached(everything, name)
         if name in reached:
             raise _fault(path, lines[name], f"rule {name!r} refers to itself")

@@ -59,9 +59,9 @@ class StatusCounts:
     @property
     def details(self) -> str | None:
         """How many of the parts have the status of the whole."""
-        told = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
+        counts = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
         status = self.status
-        return None if status is None else f"{told[status]} of {self.size} data sources: {status.shown}"
+        return None if status is None else f"{counts[status]} of {self.size} data sources: {status.shown}"
 
     def __add__(self, other: StatusCounts) -> StatusCounts:
         return StatusCounts(

@@ -122,7 +122,7 @@ class SyncDriver(StatusDriver):
         working = self._past.at_work(context.place.environment)
         if working is not None:
             return context
-        return context.told(Status.ERROR, f"run {context.run or 'unknown'} ended without a word")
+        return context.told(Status.ERROR, f"run {context.run or 'unknown'} ended without a record")
 
 
 class ConfigDBDriver(StatusDriver):
@@ -132,7 +132,7 @@ class ConfigDBDriver(StatusDriver):
 
     def __init__(self, surroundings: DriverServices) -> None:
         super().__init__(surroundings)
-        self._kept: dict[int, tuple[float, frozenset[int]]] = {}
+        self._present: dict[int, tuple[float, frozenset[int]]] = {}
 
     def get_data_source_status(self, context: StatusContext) -> StatusContext:
         """Return ERROR if the definition is gone. Raises ``ConfigDBError`` if ConfigDB is unavailable."""
@@ -140,14 +140,18 @@ class ConfigDBDriver(StatusDriver):
         assert environment is not None
         if context.definition is None:
             return context
-        kept = self._kept.get(environment)
+        known = self._present.get(environment)
         # An older answer only proves that a definition exists: a missing one may have been created since.
-        if kept is not None and self.surroundings.clock.monotonic() - kept[0] < _KEPT and context.definition in kept[1]:
+        if (
+            known is not None
+            and self.surroundings.clock.monotonic() - known[0] < _KEPT
+            and context.definition in known[1]
+        ):
             return context
         present = self._definitions(environment)
-        if len(self._kept) > _MOST:
-            self._kept.clear()
-        self._kept[environment] = (self.surroundings.clock.monotonic(), present)
+        if len(self._present) > _MOST:
+            self._present.clear()
+        self._present[environment] = (self.surroundings.clock.monotonic(), present)
         if context.definition in present:
             return context
         return context.told(Status.ERROR, f"resource definition {context.definition} is gone from ConfigDB")
@@ -246,7 +250,7 @@ class _Question:
     method: str
     contexts: Sequence[StatusContext]
     found: list[StatusContext] = field(default_factory=list)
-    fault: str | None = "it ended without a word"
+    fault: str | None = "it ended without an answer"
     over: bool = False
     late: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -335,7 +339,7 @@ def checked(before: StatusContext, after: object) -> StatusContext:
         raise DriverFault(f"it returned {type(after.details).__name__} for details, not text or None")
     if after.details is not None and len(after.details) > LONGEST_ANSWER:
         raise DriverFault(f"it returned {len(after.details)} characters of details, more than {LONGEST_ANSWER}")
-    told = before.told(after.status, after.details)
-    if after != told:
+    answer = before.told(after.status, after.details)
+    if after != answer:
         raise DriverFault("it returned another place's context, or changed more than status and details")
-    return told
+    return answer

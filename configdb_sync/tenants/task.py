@@ -35,7 +35,7 @@ class TaskOwners:
     clock: Clock
     author: str
     _run: str | None = None
-    _kept: tuple[float, frozenset[str], dict[str, str]] | None = None
+    _cached: tuple[float, frozenset[str], dict[str, str]] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def home(self, environment: int, recorded: str | None, setting: str) -> str:
@@ -63,9 +63,9 @@ class TaskOwners:
         paths.data_source(data_source)
         now = self.clock.monotonic()
         with self._lock:
-            if self._kept is None or now - self._kept[0] > _KEPT:
-                self._kept = (now, *self._owners(environment))
-            _, marked, owned = self._kept
+            if self._cached is None or now - self._cached[0] > _KEPT:
+                self._cached = (now, *self._owners(environment))
+            _, marked, owned = self._cached
         owner = owned.get(data_source, home)
         if owner in marked:
             raise ProductError(
@@ -123,16 +123,19 @@ class TaskOwners:
     def _tell(self, environment: int, run: str | None) -> None:
         try:
             listed = dict(self.registry.read(lambda connection: ownership.owned(connection, environment)))
-            told: dict[str, ownership.Report] = {}
+            reports: dict[str, ownership.Report] = {}
             if run is not None:
-                told = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
+                reports = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
             else:
                 past = PastRuns(self.registry.database, self.clock)
                 states = source_states(self.registry.database, past, environment)
                 for name in listed:
                     state = states.get(name)
-                    told[name] = (None, None) if state is None else (Status[state.state.name], state.details or None)
+                    if state is None:
+                        reports[name] = None, None
+                    else:
+                        reports[name] = Status[state.state.name], state.details or None
             change = change_now(self.clock, self.author, "run")
-            self.registry.tell(change, environment, told, run)
+            self.registry.tell(change, environment, reports, run)
         except ProductError as error:
-            log.warning("the status of environment %d could not be told: %s", environment, error)
+            log.warning("the status of environment %d could not be stored: %s", environment, error)

@@ -92,7 +92,7 @@ def test_what_runs_remember_is_nobody_elses_to_set(product: Product, trees: Path
     product.changing()
     for command in ("set", "override"):
         result = product(command, *place)
-        assert (result.code, "runs remember" in result.err) == (Exit.USAGE, True)
+        assert (result.code, "the runs' records of the nodes" in result.err) == (Exit.USAGE, True)
     assert product.changing() == []
 
 
@@ -407,7 +407,7 @@ def test_two_nodes_are_never_one_document(product: Product, trees: Path) -> None
     """A document belongs to its innermost level's value: nodes that share it would overwrite each other's."""
     code, text = sync(product, trees, "--levels", "nodes=%{uid},role=%{role}")
     assert code == Exit.PARTIAL
-    assert text.count("both would be one document") == 2
+    assert text.count("both would share one document") == 2
     assert "nodes=%{uid}" in text
 
 

@@ -184,6 +184,6 @@ def test_an_interrupted_run_says_so(product: Product, tmp_path: Path) -> None:
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=processes.LIMIT_S)
         assert process.returncode == Exit.INTERNAL
-        assert "run again to go on" in err
+        assert "run again to continue" in err
     assert product("runs", "--format", "json").json["runs"][0]["outcome"] == "INTERRUPTED"
     assert product("sync", "--env", 5, "--from", trees, "--wait", 0).code == Exit.OK

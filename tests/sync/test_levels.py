@@ -137,7 +137,7 @@ def test_all_nodes_means_all_and_those_to_come(story: Story) -> None:
     story(*own)
     made = story("override", *KEY, "--all-nodes", *FALSE)
     assert f"for nodes {story.value('1')}, {story.value('3')}." in made.out
-    assert f"of their own: node {story.value('2')}." in made.out
+    assert f"their own override: node {story.value('2')}." in made.out
     make_node(story.trees, "4")
     story.sync()
     assert ["use_syslog: false" in story.globals(node) for node in "1234"] == [True, False, True, True]

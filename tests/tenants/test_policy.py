@@ -98,7 +98,7 @@ def test_a_rule_by_way_of_others_asks_for_own(tmp_path: Path) -> None:
         ('"admin:move": "role:admin or"\n', 1, "can't be read"),
         ('"admin:move": "role:admin or nonsense"\n', 1, "can't be read"),
         ('"admin:move": "(role:admin"\n', 1, "can't be read"),
-        ('"x": "@"\n"admin:move": "rule:nobody"\n', 2, "'nobody', which there isn't"),
+        ('"x": "@"\n"admin:move": "rule:nobody"\n', 2, "'nobody', which doesn't exist"),
         ('"operator": "rule:admin:move"\n', 1, "refers to itself"),
         ('"x": "rule:y"\n"y": "rule:x"\n', 1, "refers to itself"),
         ('"x": "@"\n"x": "!"\n', 2, "stands twice, first in line 1"),
