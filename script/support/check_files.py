@@ -47,7 +47,7 @@ def faults(name: str, content: bytes) -> Iterator[str]:
 
 
 def crowded(modules: dict[str, str]) -> Iterator[str]:
-    """Yield what is wrong with the package's modules, given as texts by name: too long, or a class name that is taken."""
+    """Yield what is wrong with modules (texts by name): one that is too long, a class name that is taken."""
     owners: dict[str, str] = {}
     for name, text in sorted(modules.items()):
         if text.count("\n") > LONGEST:
