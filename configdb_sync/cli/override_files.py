@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,24 @@ from configdb_sync.cli import history
 from configdb_sync.cli.help import CommandGroup
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, file_option, format_option, with_session
 from configdb_sync.cli.output import show_json, show_lines, write_private
-from configdb_sync.cli.values import AT_NEXT_SYNC, level_path, read_text
-from configdb_sync.errors import SettingsError
+from configdb_sync.cli.values import AT_NEXT_SYNC, read_text
+from configdb_sync.clock import SystemClock
+from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json
 from configdb_sync.names import RECORDS
 
 if TYPE_CHECKING:
+    from configdb_sync.addresses import Addresses, Seen
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.configdb.model import DocumentAddress
     from configdb_sync.masking import Masker
-    from configdb_sync.overrides.application import DocumentPlan, KeyChange
+    from configdb_sync.names import LevelPath
+    from configdb_sync.overrides.application import Applier, DocumentPlan, KeyChange
     from configdb_sync.overrides.file import OverridesFile, Wanted
+    from configdb_sync.overrides.note_store import NoteStore
+    from configdb_sync.overrides.notes import Note
 
 _LIST = "list"
 _TEXT = "the overrides file"
@@ -58,7 +65,7 @@ overrides.add_command(history.overrides, _LIST)
 @env_option(lowest=1)
 @file_option("--output", "-o", "output", text="Write this file, mode 0600.  [default: standard output]")
 @click.option("--with-secrets", is_flag=True, help="Write secrets in clear text.")
-def export_command(session: Session, *, environment: int, output: Path | None, with_secrets: bool) -> None:
+def export_command(session: Session, *, environment: int, output: Path | None, with_secrets: bool) -> Exit:
     """Write the overrides as an overrides file.
 
     Each leaf that differs from the values is an entry. A secret is a reference to a variable, which must be set when
@@ -66,8 +73,8 @@ def export_command(session: Session, *, environment: int, output: Path | None, w
     """
     from configdb_sync.overrides import export, file
 
-    with session.client() as client:
-        found = list(_overridden(client, environment))
+    with session.client() as client, session.notes(client) as notes:
+        found, unknown = _overridden(_Places(session, client, environment), notes)
     names: list[str] = []
     if not with_secrets:
         found, names = export.without_secrets(found, session.masker)
@@ -87,25 +94,66 @@ def export_command(session: Session, *, environment: int, output: Path | None, w
             f"{', '.join(names)}",
             err=True,
         )
+    for one in unknown:
+        click.echo(f"Left out, because the levels over it are unknown here: {one}", err=True)
+    return Exit.PARTIAL if unknown else Exit.OK
 
 
-def _overridden(client: ConfigDBClient, environment: int) -> Sequence[Wanted]:
-    """Return all overrides of an environment, leaf by leaf. Raises as ``overrides_of`` and ``changes.find``."""
+@dataclass(frozen=True)
+class _Places:
+    """The places of an environment, by level (as ``--level`` takes it) and data source."""
+
+    session: Session
+    client: ConfigDBClient
+    environment: int
+
+    @functools.cached_property
+    def _addresses(self) -> Addresses:
+        return self.session.addresses(self.client, self.environment)
+
+    @functools.cached_property
+    def _seen(self) -> Seen:
+        return self.session.seen(self.environment)
+
+    def levels(self, text: str) -> LevelPath:
+        """Return the level path of a text. Raises as ``values.level_path``."""
+        from configdb_sync.configdb import changes
+
+        return self._addresses.named(changes.parse_levels((text,)), lambda: self._seen) if text else ()
+
+    def find(self, levels: LevelPath, data_source: str) -> DocumentAddress:
+        """Return a place. Raises as ``changes.find``."""
+        from configdb_sync.configdb import changes
+
+        return changes.find(self.client, self.environment, levels, data_source)
+
+
+def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[str]]:
+    """Return all overrides of an environment, leaf by leaf, and the levels whose whole path is unknown.
+
+    Raises as ``overrides_of``.
+    """
     from configdb_sync.configdb import changes
     from configdb_sync.configdb.model import OVERRIDES, VALUES
     from configdb_sync.overrides import export
-    from configdb_sync.overrides.file import Wanted
 
-    found = []
-    for note in client.overrides_of(environment):
-        if note.data_source == RECORDS:
+    client, known, now = places.client, notes.read(places.environment), SystemClock().now()
+    found: list[Wanted] = []
+    unknown: list[str] = []
+    for document in client.overrides_of(places.environment):
+        if document.data_source == RECORDS:
             continue
-        levels = export.level_path(note.place)
-        place = changes.find(client, environment, levels, note.data_source)
+        # A document is that of its innermost level, the only one that is listed.
+        level = export.level_text(export.level_path(document.place))
+        try:
+            place = places.find(places.levels(level), document.data_source)
+        except SettingsError:
+            unknown.append(f"{document.data_source} at {level}")
+            continue
         beneath = {**changes.above(client, place), **changes.read(client, place, VALUES)}
-        leaves = export.overridden(beneath, changes.read(client, place, OVERRIDES))
-        found += [Wanted(export.level_text(levels), note.data_source, path, value) for path, value in leaves]
-    return found
+        overrides = changes.read(client, place, OVERRIDES)
+        found += export.entries(place, level, (beneath, overrides), known, now)
+    return found, unknown
 
 
 def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,6 +186,7 @@ def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 @env_option("The environment's number, if the file does not name it.", required=False)
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there was something to change.")
+@click.option("--prune", is_flag=True, help="Remove what an earlier apply of the file set and it no longer has.")
 @format_option("text", "json")
 @comment_option
 def apply_command(
@@ -148,63 +197,72 @@ def apply_command(
     folder: Path,
     dry_run: bool,
     coded: bool,
+    prune: bool,
     form: str,
     comment: str | None,
 ) -> Exit:
     """Set the overrides that an overrides file has.
 
     Shows the difference, secrets masked, and carries it out: each data source of each level at once or not at all.
-    After an interruption, run it again.
+    After an interruption, run it again. What a person overrides stays, unless the file has the same key.
     """
     from configdb_sync.overrides import application, file
 
-    given = file.resolved(
-        content.overrides,
-        lambda name: read_text((folder / name).absolute(), "the file of a reference", "see {file: ...}"),
-        os.environ.get,
-    )
-    with session.client(comment=comment) as client:
-        plans = _plans(session, client, environment, given)
+    def read(name: str) -> str:
+        return read_text((folder / name).absolute(), "the file of a reference", "see {file: ...}")
+
+    given = file.resolved(content.overrides, read, os.environ.get)
+    with session.client(comment=comment) as client, session.notes(client) as notes:
+        by = application.Applier(content.name, session.author, SystemClock().now().replace(microsecond=0), prune)
+        ended = [one for one in given if application.ended(one, by.now)]
+        wanted = [one for one in given if one not in ended]
+        plans = _plans(_Places(session, client, environment), wanted, notes.read(environment), by)
         todo = [plan for plan in plans if plan.changes]
         if form == "text":
             show_lines(_lines(content.name, environment, plans, session.masker))
         for plan in todo if not dry_run else ():
-            application.carry_out(client, plan)
+            application.carry_out(notes, plan)
             if form == "text":
                 click.echo(f"{plan.place.data_source} at {plan.place.level_text}: written.")
     if form == "json":
         show_json(_report(content.name, environment, todo, session.masker) | {"dry_run": dry_run})
     elif todo:
         click.echo("Nothing was written (--dry-run)." if dry_run else AT_NEXT_SYNC)
+    for one in ended:
+        click.echo(f"Not set, because its time is over: {one.named}", err=True)
+    for plan in plans:
+        for path in plan.kept:
+            click.echo(f"Not removed, because somebody set a key in it: {plan.named(path)}", err=True)
     return Exit.DRIFT if todo and coded else Exit.OK
 
 
-def _plans(session: Session, client: ConfigDBClient, environment: int, given: Sequence[Wanted]) -> list[DocumentPlan]:
+def _plans(places: _Places, wanted: Sequence[Wanted], notes: Sequence[Note], by: Applier) -> list[DocumentPlan]:
     """Return what is to be done with each document, all of them examined before the first one is written."""
-    from configdb_sync.configdb import changes
     from configdb_sync.overrides import application, export, file
 
-    levels = {one.level: level_path(session, client, environment, (one.level,) if one.level else ()) for one in given}
-    documents: dict[tuple[str, str], list[Wanted]] = {}
+    levels = {one.level: places.levels(one.level) for one in wanted}
+    levels_of = {export.level_text(path): path for path in levels.values()}
+    documents: dict[tuple[LevelPath, str], list[Wanted]] = {}
     # Two names of one node are told apart by what they stand for.
-    for one in file.apart(replace(one, level=export.level_text(levels[one.level])) for one in given):
-        documents.setdefault((one.level, one.data_source), []).append(one)
-    paths = {export.level_text(path): path for path in levels.values()}
-    plans = []
-    for (level, data_source), wanted in documents.items():
-        if data_source == RECORDS:
+    for one in file.apart(replace(one, level=export.level_text(levels[one.level])) for one in wanted):
+        if one.data_source == RECORDS:
             raise SettingsError(
                 f"{RECORDS} holds the runs' records of the nodes; it is no data source of the nodes",
                 way_out="remove it from the overrides file",
             )
-        place = changes.find(client, environment, paths[level], data_source)
-        plans.append(application.examine(client, place, wanted))
-    return plans
+        documents.setdefault((levels_of[one.level], one.data_source), []).append(one)
+    found = {key: places.find(*key) for key in documents}
+    for note in application.left_over_documents(notes, by):
+        with contextlib.suppress(MissingError, SettingsError):  # it is gone, with its overrides
+            found.setdefault((note.levels, note.data_source), places.find(note.levels, note.data_source))
+    return [
+        application.examine(places.client, place, documents.get(key, ()), notes, by) for key, place in found.items()
+    ]
 
 
 def _lines(name: str, environment: int, plans: Sequence[DocumentPlan], masker: Masker) -> list[str]:
     wanted, open_ = sum(len(plan.wanted) for plan in plans), sum(len(plan.changes) for plan in plans)
-    lines = [f"{name}, environment {environment}: {_count(wanted, 'override')}, {open_} to set"]
+    lines = [f"{name}, environment {environment}: {_count(wanted, 'override')}, {_count(open_, 'change')} to make"]
     for plan in plans:
         if plan.changes:
             lines.append(f"  {plan.place.data_source} at {plan.place.level_text}")
@@ -214,11 +272,17 @@ def _lines(name: str, environment: int, plans: Sequence[DocumentPlan], masker: M
 
 def _line(change: KeyChange, masker: Masker) -> str:
     from configdb_sync.configdb.typed import shown_path
+    from configdb_sync.overrides.application import Action
     from configdb_sync.sync.diff import shown_value
 
     before, after = (shown_value(change.path, side, masker) for side in (change.before, change.after))
-    sides = f"{before} -> {after}" if before is not None else after
-    return f"    {'~' if change.overridden else '+'} {shown_path(change.path)}: {sides}"
+    sides = " -> ".join(side for side in (before, after) if side is not None)
+    sign, more = {
+        Action.SET: ("+", ""),
+        Action.NOTE: ("~", " (reason or end)"),
+        Action.REMOVE: ("-", " (no longer in the file)"),
+    }[change.action]
+    return f"    {sign} {shown_path(change.path)}: {after if change.action is Action.NOTE else sides}{more}"
 
 
 def _report(name: str, environment: int, plans: Sequence[DocumentPlan], masker: Masker) -> dict[str, Json]:
@@ -228,10 +292,13 @@ def _report(name: str, environment: int, plans: Sequence[DocumentPlan], masker: 
             "data_source": plan.place.data_source,
             "keys": [
                 {
+                    "action": change.action.value,
                     "key": list(change.path),
-                    **({} if change.before is ABSENT else {"before": masker.shown(change.path, change.before)}),
-                    "after": masker.shown(change.path, change.after),
-                    "overridden": change.overridden,
+                    **{
+                        side: masker.shown(change.path, value)
+                        for side, value in (("before", change.before), ("after", change.after))
+                        if value is not ABSENT
+                    },
                 }
                 for change in plan.changes
             ],

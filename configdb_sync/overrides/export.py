@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.configdb.model import DocumentAddress
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, same
 from configdb_sync.masking import Masker
 from configdb_sync.names import LevelPath
 from configdb_sync.overrides.file import Reference, Wanted
+from configdb_sync.overrides.notes import Note, of_key
 
 _PREFIX = "OVERRIDE"
 
@@ -46,6 +49,27 @@ def _leaves(path: KeyPath, beneath: Slot, block: Json) -> Iterator[tuple[KeyPath
             yield from _leaves((*path, key), known.get(key, ABSENT), child)
     elif beneath is ABSENT or not same(beneath, block):
         yield path, block
+
+
+def entries(
+    place: DocumentAddress, level: str, documents: tuple[Document, Document], notes: Iterable[Note], now: datetime
+) -> list[Wanted]:
+    """Return a document of overrides as entries of a file, with what is noted of each; those that ended are left out.
+
+    ``level``: the place's, as the entries name it. ``documents``: what is beneath the overrides, and they. ``notes``:
+    all that there are.
+    """
+    beneath, overrides = documents
+    here = (place.level_text, place.data_source)
+    own = [note for note in notes if (note.place, note.data_source) == here and note.holds(overrides)]
+    found = []
+    for path, value in overridden(beneath, overrides):
+        note = of_key(own, *here, path)
+        if note is None or not note.expired(now):
+            reason, end = (None, None) if note is None else (note.reason, note.until)
+            until = None if end is None else end.isoformat(timespec="seconds")
+            found.append(Wanted(level, place.data_source, path, value, reason, until))
+    return found
 
 
 def without_secrets(overrides: Iterable[Wanted], masker: Masker) -> tuple[list[Wanted], list[str]]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 from configdb_sync.overrides.file import OverridesFile, Reference, Wanted, read, resolved, write
 
 SCHEMA = json.loads(resources.files("configdb_sync.overrides").joinpath("overrides.schema.json").read_text("utf-8"))
-VALID = jsonschema.Draft202012Validator(SCHEMA)
+VALID = Draft202012Validator(SCHEMA)
 
 TEXT = """
 version: 1
@@ -114,6 +115,12 @@ def test_what_is_wrong_is_named(change: dict[str, Any], part: str) -> None:
         read(json.dumps(whole), "x")
 
 
+def test_the_example_is_valid() -> None:
+    text = (Path(__file__).resolve().parents[2] / "examples/overrides.yaml").read_text("utf-8")
+    VALID.validate(typed.load_yaml(text))
+    assert read(text, "x").name == "compute"
+
+
 def test_a_date_needs_no_quotes() -> None:
     text = "{version: 1, overrides: [{data_source: a, key: b, value: 1, until: 2026-12-31}]}"
     assert read(text, "x").overrides == (Wanted("", "a", ("b",), 1, None, "2026-12-31"),)
@@ -156,4 +163,4 @@ def test_a_text_of_another_type_is_refused_and_not_shown() -> None:
 def test_a_variable_that_is_not_set_is_named() -> None:
     one = Wanted("", "a", ("b",), Reference("env", "NOPE"))
     with pytest.raises(SettingsError, match="NOPE"):
-        resolved([one], lambda name: name, {}.get)
+        resolved([one], lambda name: name, lambda _: None)
