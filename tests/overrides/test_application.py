@@ -1,4 +1,4 @@
-"""U28: what an overrides file wants of a document, and what of it is a person's. The way to ConfigDB is in tests/cli."""
+"""U28: what an overrides file wants of a document, and what of it is a person's."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BY = Applier("tuning", "ann", NOW, prune=True)
 BENEATH = {"nova": {"debug": False, "x": 1}, "top": 1}
 
 
-def note(path: tuple[str, ...], value: Json, file: str | None = "tuning", **more: str) -> Note:
-    return Note("/nodes/1/", "globals", path, value_digest(value), "bob", NOW, file=file, **more)
+def note(path: tuple[str, ...], value: Json, file: str | None = "tuning", reason: str | None = None) -> Note:
+    return Note("/nodes/1/", "globals", path, value_digest(value), "bob", NOW, reason, file=file)
 
 
 def want(key: str, value: Json, **more: str) -> Wanted:
@@ -108,7 +108,7 @@ def test_what_cannot_be_set_is_refused_when_it_is_planned() -> None:
 
 keys = st.sampled_from([("a",), ("b", "x"), ("b", "y"), ("c", "x", "y")])
 wanted_keys = st.dictionaries(keys, st.integers(0, 2), max_size=4)
-blocks = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2) | st.just({}), max_size=2)
+blocks: st.SearchStrategy[Json] = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2) | st.just({}), max_size=2)
 documents = st.fixed_dictionaries(
     {}, optional={"a": st.integers(0, 2), "b": blocks, "c": st.just({}) | st.just({"z": 1})}
 )
