@@ -74,6 +74,15 @@ def test_an_explanation_shows_all_that_have_the_key(filled: Product) -> None:
     assert text[1].split() == ["wins", "globals", "/nodes/1/", "overrides:", "true"]
 
 
+def test_a_node_is_named_as_fuel_prints_it(filled: Product) -> None:
+    """U25: by its ID, its FQDN, or its name."""
+    for name in ("3", "node-3", "NODE-3.example.com"):
+        assert filled("lookup", "nova.debug", "--env", 5, "--node", name).out == "true\n"
+    place = ("--env", 5, "--level", "nodes=node-3", "--key", "nova.workers", "--type", "int", "--value", "9")
+    assert filled("override", *place).code == Exit.OK
+    assert filled("lookup", "nova.workers", "--env", 5, "--node", 3).out == "9\n"
+
+
 def test_an_explanation_masks_secrets(filled: Product) -> None:
     done = filled("lookup", "db_password", "--env", 5, "--node", 1, "--explain")
     assert "masked" in done.out
