@@ -23,7 +23,8 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
         where = client.base.removesuffix(":")
         ids = ", ".join(str(other) for other in sorted(one.id for one in client.environments())) or "none"
         raise MissingError(
-            f"environment {env} isn't in ConfigDB {where}", way_out=f"see --env and --configdb; it has environments: {ids}"
+            f"environment {env} isn't in ConfigDB {where}",
+            way_out=f"see --env and --configdb; it has environments: {ids}",
         )
     return environment
 
