@@ -98,8 +98,11 @@ def test_what_is_not_there_is_named(filled: Product, trees: Path) -> None:
         done = filled("lookup", "debug", "--env", 5, "--node", "nodee", *more)
         assert done.code == Exit.USAGE
         assert "there is no node 'nodee'" in done.err
+        assert "--new-node" not in done.err
     assert filled("lookup", "a..b", "--env", 5, "--node", 1).code == Exit.USAGE
-    assert "environment 6" in filled("lookup", "debug", "--env", 6, "--node", 1).err
+    assert "it has environments: 5)" in filled("lookup", "debug", "--env", 6, "--node", 1).err
+    assert "no key in environment 5 matches none" in filled("find", "none", "--env", 5).err
+    assert "'five' is not a valid whole number" in filled("find", "none", "--env", "five").err
 
 
 def test_the_nodes_own_hiera_yaml_orders_the_data_sources(filled: Product, tmp_path: Path) -> None:
@@ -134,6 +137,8 @@ def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
     keys = {tuple(one["key"]) for one in filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json}
     assert keys == {("nova", "debug"), ("uid",), ("fqdn",)}
     assert filled("compare", "--env", 5, "--key", "nope").code == Exit.USAGE
+    done = filled("compare", "--env", 5, "--node", 1)
+    assert (done.code, "name several: --node 1,2" in done.err) == (Exit.USAGE, True)
 
 
 def test_environments_are_compared_by_their_values(filled: Product, tmp_path: Path) -> None:
