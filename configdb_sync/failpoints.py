@@ -46,10 +46,13 @@ TENANT_NAMES = frozenset(
 TAKEOVER_NAMES = frozenset({"override-copied", "override-confirmed", "override-moved", "override-replaced"})
 """Steps of moving an override out of a folder's document; the last one where it stays in the same document."""
 
+NOTES_NAMES = frozenset({"override-noted", "override-changed"})
+"""Steps of a change of overrides with their notes: before it, and before the notes that it replaced go."""
+
 KEYS_NAMES = frozenset({"database-marked", "rows-converted", "database-converted"})
 """Steps of encrypting a database; the middle one after each batch of rows."""
 
-_ALL = NAMES | TENANT_NAMES | TAKEOVER_NAMES | KEYS_NAMES
+_ALL = NAMES | TENANT_NAMES | TAKEOVER_NAMES | NOTES_NAMES | KEYS_NAMES
 
 _SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
 

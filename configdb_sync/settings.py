@@ -33,7 +33,7 @@ DEFAULT_WRITABLE = (
 """What Fuel writes on nodes: ``writable`` unless it is set."""
 
 FAILURES = ("deploying", "ready", "configdb", "post")
-"""What ``failure_policy`` may name: the failures that stop a deployment (``sync.stage``)."""
+"""What ``failure_policy`` may name: the failures that stop a deployment (``sync.deployment``)."""
 
 LOGIN = frozenset(
     {

@@ -16,7 +16,7 @@ from configdb_sync.errors import BusError
 from configdb_sync.mcollective import transport
 from configdb_sync.mcollective.bus_settings import BusSettings, Destination, Host, Replies
 from configdb_sync.mcollective.envelope import printable
-from configdb_sync.mcollective.transport import ConnectionLostError, Inbox, Message, PumpedTransport, StompConnection
+from configdb_sync.mcollective.transport import BrokerLostError, Inbox, Message, PumpedTransport, StompConnection
 
 _log = logging.getLogger(__name__)
 
@@ -67,17 +67,17 @@ class BrokerConnection:
             raise
 
     def send(self, target: Destination, body: bytes) -> None:
-        """Send a message. Raises ``ConnectionLostError``."""
+        """Send a message. Raises ``BrokerLostError``."""
         with self._located("call"):
             self._connection.send(target.destination, body, headers=dict(target.headers))
 
     def subscribe(self, destination: str, name: str) -> None:
-        """Subscribe to a destination; what comes is received like replies. Raises ``ConnectionLostError``."""
+        """Subscribe to a destination; what comes is received like replies. Raises ``BrokerLostError``."""
         with self._located("subscribe"):
             self._connection.subscribe(destination, name)
 
     def receive(self, seconds: float) -> Message | None:
-        """Return the next message, None if none comes within ``seconds``. Raises ``ConnectionLostError``."""
+        """Return the next message, None if none comes within ``seconds``. Raises ``BrokerLostError``."""
         deadline = self._clock() + seconds
         # Nothing was read until now, so the time before doesn't count as the broker's silence.
         listening = self._clock()
@@ -89,7 +89,7 @@ class BrokerConnection:
             try:
                 with self._located("call"):
                     self._transport.pump(min(max(left, 0.0), _SLICE))
-            except ConnectionLostError:
+            except BrokerLostError:
                 if self._inbox.size:
                     continue
                 raise
@@ -105,7 +105,7 @@ class BrokerConnection:
         """Whether the connection is still up, as far as can be told without waiting."""
         try:
             self._transport.pump(0)
-        except ConnectionLostError:
+        except BrokerLostError:
             return False
         return self._transport.is_connected() and self._inbox.error is None
 
@@ -150,7 +150,7 @@ class BrokerConnection:
                     limit = self._settings.bounds.connect
                     raise self._unreachable("handshake", f"it accepted the connection and sent nothing for {limit:g} s")
                 self._transport.pump(min(left, _SLICE))
-        except ConnectionLostError as error:
+        except BrokerLostError as error:
             if self._inbox.error is None and self._inbox.connected is None:
                 raise self._unreachable("handshake", self._hidden(error.what)) from error
         if self._inbox.connected is None:
@@ -177,17 +177,17 @@ class BrokerConnection:
             yield
             if self._inbox.error is not None:
                 self._transport.close()
-                raise ConnectionLostError("the broker ended the connection")
-        except ConnectionLostError as error:
+                raise BrokerLostError("the broker ended the connection")
+        except BrokerLostError as error:
             raise self._lost(error.what, phase) from error
 
-    def _lost(self, what: str, phase: str = "call") -> ConnectionLostError:
+    def _lost(self, what: str, phase: str = "call") -> BrokerLostError:
         text = None
         if self._inbox.error is not None:
             # The broker gave its reason just before it hung up.
             text = self._reason(self._inbox.error)
             what = f"the broker ended the connection: {text}"
-        return ConnectionLostError(
+        return BrokerLostError(
             f"the broker {self.host} was lost: {self._hidden(what)}",
             way_out="see the broker's log",
             phase=phase,

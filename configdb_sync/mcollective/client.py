@@ -17,7 +17,7 @@ from configdb_sync.mcollective.bus_settings import BusSettings
 from configdb_sync.mcollective.envelope import Envelope, ForgedError, UnreadableMessageError
 from configdb_sync.mcollective.marshal import MarshalError, Value
 from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts, Rpc
-from configdb_sync.mcollective.transport import ConnectionLostError, Message
+from configdb_sync.mcollective.transport import BrokerLostError, Message
 from configdb_sync.names import natural_key
 
 _log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class BusRpc(Rpc):
             link = self._pool.lend()
             try:
                 self._collect_pongs(link, replies, set(expected), timeout)
-            except ConnectionLostError as error:
+            except BrokerLostError as error:
                 link.close()
                 self._count("lost")
                 if error.lasting or losses == self._settings.bounds.losses:
@@ -137,7 +137,7 @@ class BusRpc(Rpc):
                     call.replies.request_id, call.replies.ping_id = self._new_id(), self._new_id()
                 try:
                     outcomes = self._step(link, call)
-                except ConnectionLostError as error:
+                except BrokerLostError as error:
                     _log.debug("%s", error)
                     link.close()
                     link = None
@@ -385,8 +385,8 @@ class _ReplySorter:
         return None
 
 
-def _given_up(error: ConnectionLostError, due: list[str], losses: int) -> BusError:
+def _given_up(error: BrokerLostError, due: list[str], losses: int) -> BusError:
     names = ", ".join(due[:_SHOWN]) + (f" and {len(due) - _SHOWN} more" if len(due) > _SHOWN else "")
     lost = f"{losses} connections" if losses > 1 else "the connection"
     what = f"{error.what}; given up after losing {lost}, no answer from {len(due)} nodes: {names}"
-    return ConnectionLostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)
+    return BrokerLostError(what, way_out=error.way_out, phase="call", text=error.text, lasting=error.lasting)

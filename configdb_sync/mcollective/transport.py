@@ -137,7 +137,7 @@ _BACKLOG = 32 << 20
 
 
 @dataclass(eq=False)
-class ConnectionLostError(BusError):
+class BrokerLostError(BusError):
     """A connection that was up broke, or the broker ended it.
 
     ``text``: the broker's words, if it gave any; ``lasting``: by them it would do so again.
@@ -225,7 +225,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
         self._more = False
 
     def send(self, encoded_frame: bytes) -> None:
-        """Send a frame, and read what comes meanwhile. Raises ``ConnectionLostError``."""
+        """Send a frame, and read what comes meanwhile. Raises ``BrokerLostError``."""
         rest = memoryview(encoded_frame)
         moved = self._clock()
         while rest:
@@ -234,7 +234,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
                 sent = _send(sock, rest)
             except OSError as error:
                 # The broker's last words give the reason.
-                with suppress(ConnectionLostError):
+                with suppress(BrokerLostError):
                     self.pump(0)
                 raise self._lost(_reason(error)) from error
             rest = rest[sent:]
@@ -251,7 +251,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
                     self.pump(0)
 
     def pump(self, seconds: float) -> None:
-        """Read what has come, or comes first within ``seconds``. Raises ``ConnectionLostError``."""
+        """Read what has come, or comes first within ``seconds``. Raises ``BrokerLostError``."""
         sock = self._alive()
         if not self._more and not _ready(sock, select.POLLIN, seconds):
             return
@@ -293,7 +293,7 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
             for raw in self._splitter.feed(chunk):
                 frame = _parsed(raw)
                 self.process_frame(frame, raw.head)
-        except ConnectionLostError:
+        except BrokerLostError:
             raise
         except FrameError as error:
             raise self._lost(f"the broker sent {error.what}") from error
@@ -302,12 +302,12 @@ class PumpedTransport(BaseTransport):  # type: ignore[misc]
 
     def _alive(self) -> socket.socket:
         if self._socket is None:
-            raise ConnectionLostError("the connection is closed")
+            raise BrokerLostError("the connection is closed")
         return self._socket
 
-    def _lost(self, why: str) -> ConnectionLostError:
+    def _lost(self, why: str) -> BrokerLostError:
         self.close()
-        return ConnectionLostError(why)
+        return BrokerLostError(why)
 
 
 class StompConnection(BaseConnection, Protocol11):  # type: ignore[misc]

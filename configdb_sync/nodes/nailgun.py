@@ -1,6 +1,6 @@
 """What Nailgun knows of nodes: their deployment data as files (U21), and which of them can't be worked on now (U4).
 
-The data of a node is one file, ``astute.yaml``, as 9.x uploads it, in JSON. Read only. ``sync.nailgun_placing`` decides
+The data of a node is one file, ``astute.yaml``, as 9.x uploads it, in JSON. Read only. ``sync.nailgun_source`` decides
 which data sources of Fuel 10's layout it belongs to.
 """
 

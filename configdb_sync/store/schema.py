@@ -161,6 +161,14 @@ RECORDS = Table(
     Index("records_by_node", "node"),
 )
 
+OVERRIDE_NOTES = Table(
+    "override_notes",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("environment", BigInteger, primary_key=True),
+    Column("body", Sealed, nullable=False),
+)
+
 NODES = Table(
     "nodes",
     metadata,
@@ -188,6 +196,7 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
 SEALED = (
     SealedTable(RECORDS, ("place", "environment", "node", "data_source")),
     SealedTable(FINGERPRINTS, ("place", "environment", "node")),
+    SealedTable(OVERRIDE_NOTES, ("server", "environment")),
     SealedTable(RUN_REPORTS, ("run",)),
     SealedTable(WITHHELD, ("digest",)),
     SealedTable(BLOBS, ("address",), _readdress),

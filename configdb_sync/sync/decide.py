@@ -1,7 +1,6 @@
 """What one run does with one document of one node: a pure decision from everything known of it.
 
-``docs/lifecycle.md`` follows one key through it. The flow that fetches the inputs and carries the decision out is
-``run``.
+``docs/lifecycle.md`` follows one key through it. ``node`` fetches the inputs, ``apply`` carries the decision out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A data source at a place, leaf by leaf: what the node meant, what is laid over it, and what it gets (U10, U16).
 
-ConfigDB merges whole top-level keys (``configdb.merge``). So an override holds a whole block, of which mostly one leaf
-is another than the values': that leaf is what is *overridden*, the others are only *pinned* by it.
+ConfigDB merges whole top-level keys (``configdb.level_merge``). So an override holds a whole block. Mostly one leaf of
+it differs from the values: that leaf is *overridden*, the others are only *pinned*.
 """
 
 from __future__ import annotations

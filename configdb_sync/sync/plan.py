@@ -64,7 +64,7 @@ class DocumentChange:
 class NodePlan:
     """What is to happen with one node. ``problems`` are the documents (or the node) that can't be worked on.
 
-    ``moves`` and ``held``: overrides in folders' documents that are to be moved, and that stay (``folders``).
+    ``moves`` and ``held``: overrides in folders' documents that are to be moved, and that stay (``folder_documents``).
     """
 
     node: str

@@ -43,18 +43,18 @@ class RemoteNode:
 
     @property
     def concerned(self) -> tuple[str, ...]:
-        """The data sources that overrides are to be moved to (``folder_stored``)."""
+        """The data sources that overrides are to be moved to (``RemoteNodeWithFolders``)."""
         return ()
 
     def aside(self, _data_source: str) -> frozenset[str]:
-        """Return the keys of a data source's overrides that aren't its own (``folder_stored``)."""
+        """Return the keys of a data source's overrides that aren't its own (``RemoteNodeWithFolders``)."""
         return frozenset()
 
     def check(self, data_source: str) -> None:
-        """Raise ``AmbiguousError`` if overrides of a data source contradict each other (``folder_stored``)."""
+        """Raise ``AmbiguousError`` if overrides contradict each other (``RemoteNodeWithFolders``)."""
 
     def is_left(self, _data_source: str) -> bool:
-        """Tell whether a document is none of a file (``folder_stored``)."""
+        """Tell whether a document is none of a file (``RemoteNodeWithFolders``)."""
         return False
 
     def is_unrecorded(self, _data_source: str, _document: HieraDocument, *, unknown: bool, unrecorded: bool) -> bool:
@@ -66,7 +66,7 @@ class RemoteNode:
         return unrecorded
 
     def state(self, files: str, etags: Mapping[int, Etags] | None = None) -> str | None:
-        """Return the node's state (``quiet``) with these digests at its level, by default those read first.
+        """Return the node's state (``fingerprint``) with these digests at its level, by default those read first.
 
         None where the server gives no digests, or not at this level.
         """
@@ -103,7 +103,7 @@ class RemoteNode:
         return self._cache[data_source, kind]
 
     def records(self) -> dict[str, Json]:
-        """Return what ConfigDB keeps of our own records of this node, by data source (``digests``)."""
+        """Return what ConfigDB keeps of our own records of this node, by data source (``node_records``)."""
         return {name: record for name, record in self._kept().items() if name != HIERARCHY}
 
     def _kept(self) -> dict[str, Json]:

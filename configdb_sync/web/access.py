@@ -223,7 +223,7 @@ class KeystoneAccess:
     """
 
     def __init__(self, login: _KeystoneLogin, role: str | None, clock: Clock, *, name: str, life: float = 10.0) -> None:
-        """``login`` is the service's own, by which it has tokens checked (``configdb.clouds.Cloud``); ``name`` tells
+        """``login`` is the service's own, by which it has tokens checked (``keystone.clouds.Cloud``); ``name`` tells
         this instance from others in one process."""
         self._uri = login.auth["auth_url"]
         self._role = None if role is None else role.lower()

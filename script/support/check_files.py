@@ -1,6 +1,7 @@
 """Finds in the project's files what must not be committed.
 
-That is one machine's paths, conflict marks, big or binary files, and citations that no reader of the project can open.
+That is one machine's paths, conflict marks, big or binary files, and citations that no reader of the project can open;
+in the package also a class whose name another module has, and a module too long to take in.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BIGGEST = 400_000
+PACKAGE = "configdb_sync/"
+LONGEST = 450
+"""Lines of a module of the package."""
+CLASS = re.compile(r"^class (\w+)", flags=re.MULTILINE)
 # Written so that this file doesn't find itself.
 MACHINE_PATH = re.compile(r"(?<![\w./~>)}*-])/(?:wor[k]|hom[e]/[a-z][\w-]*|User[s]/\w+|roo[t])/[\w.-]+")
 CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", flags=re.MULTILINE)
@@ -41,6 +46,18 @@ def faults(name: str, content: bytes) -> Iterator[str]:
             yield f"{name}:{line}: cites {found[0]}, which isn't in the project"
 
 
+def crowded(modules: dict[str, str]) -> Iterator[str]:
+    """Yield what is wrong with modules (texts by name): one that is too long, a class name that is taken."""
+    owners: dict[str, str] = {}
+    for name, text in sorted(modules.items()):
+        if text.count("\n") > LONGEST:
+            yield f"{name}: longer than {LONGEST} lines"
+        for found in CLASS.finditer(text):
+            owner = owners.setdefault(found[1], name)
+            if owner != name:
+                yield f"{name}: class {found[1]} stands in {owner}, too; one of them needs a more exact name"
+
+
 def page_exists(name: str, page: str) -> bool:
     """Tell whether the file ``name`` can cite ``page``: from the top, from its own folder, or as a page of ``docs``."""
     folders = (*PAGE_FOLDERS, str(Path(name).parent))
@@ -66,6 +83,8 @@ def made(part: str) -> bool:
 def main() -> int:
     checked = names()
     found = [fault for name in checked for fault in faults(name, (ROOT / name).read_bytes())]
+    modules = [name for name in checked if name.startswith(PACKAGE) and name.endswith(".py")]
+    found += crowded({name: (ROOT / name).read_text(encoding="utf-8") for name in modules})
     print("\n".join(found) if found else f"{len(checked)} files checked")
     return 1 if found else 0
 

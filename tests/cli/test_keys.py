@@ -29,6 +29,7 @@ STORED: dict[str, dict[str, tuple[str, ...]]] = {
         "withheld": ("changes",),
         "document_blobs": ("body",),
         "document_versions": ("digest",),
+        "override_notes": ("body",),
     },
     "configdb.sqlite": {
         "contents": ("body", "key_digests", "digest"),

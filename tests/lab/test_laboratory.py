@@ -20,7 +20,7 @@ from configdb_sync.mcollective.broker import LoginRefusedError, UnreachableError
 from configdb_sync.mcollective.bus_settings import Tls
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply
-from configdb_sync.mcollective.transport import ConnectionLostError
+from configdb_sync.mcollective.transport import BrokerLostError
 from tests.lab.certificates import make_authority
 from tests.lab.laboratory import Laboratory
 
@@ -197,7 +197,7 @@ def test_a_refused_login_says_why_without_the_password(laboratory: Laboratory, c
 def test_an_exchange_that_is_not_there_is_the_brokers_word(laboratory: Laboratory) -> None:
     settings = laboratory.settings()
     other = replace(settings, signer=replace(settings.signer, collective="other"))
-    with BusRpc(other) as rpc, pytest.raises(ConnectionLostError, match="not_found") as error:
+    with BusRpc(other) as rpc, pytest.raises(BrokerLostError, match="not_found") as error:
         list(rpc.call(*SHELL, {"cmd": "true"}, ["1"], timeout=5))
     assert "no exchange 'other_directed'" in str(error.value)
 

@@ -15,7 +15,7 @@ from configdb_sync.exits import Exit, exit_of
 from configdb_sync.mcollective.broker import BrokerConnection, IncompatibleError, LoginRefusedError, UnreachableError
 from configdb_sync.mcollective.bus_settings import BusSettings, RabbitMQ, Replies
 from configdb_sync.mcollective.client import BusRpc
-from configdb_sync.mcollective.transport import ConnectionLostError
+from configdb_sync.mcollective.transport import BrokerLostError
 from tests.mcollective.fake import LIMIT, PASSWORD, PSK, Peer, answering, broker, settings
 
 SOON = 20.0
@@ -271,7 +271,7 @@ def test_a_lost_subscription_names_the_phase() -> None:
         end = time.monotonic() + LIMIT
         while link.usable and time.monotonic() < end:
             time.sleep(0.01)
-        with pytest.raises(ConnectionLostError, match="access_refused") as error:
+        with pytest.raises(BrokerLostError, match="access_refused") as error:
             link.subscribe("/queue/x", "x")
     assert error.value.phase == "subscribe"
     assert f"127.0.0.1:{fake.port}" in str(error.value)
@@ -306,7 +306,7 @@ def test_a_broker_without_heartbeats_is_lost() -> None:
         assert link.receive(0.01) is None
         timer = threading.Timer(0.2, lambda: setattr(clock, "ahead", 5.0))
         timer.start()
-        with pytest.raises(ConnectionLostError, match="no heartbeat either") as error:
+        with pytest.raises(BrokerLostError, match="no heartbeat either") as error:
             link.receive(60)
         timer.join()
     assert error.value.phase == "call"
@@ -366,7 +366,7 @@ def test_a_broker_that_takes_nothing_is_lost() -> None:
         link = BrokerConnection(fake.settings().hosts[0], fake.settings(stall=0.5), time.monotonic, "x")
         target = fake.settings().connector.directed("1", link.replies)
         start = time.monotonic()
-        with pytest.raises(ConnectionLostError, match=r"accepted no data for 0\.5 s"):
+        with pytest.raises(BrokerLostError, match=r"accepted no data for 0\.5 s"):
             link.send(target, b"x" * 100_000_000)
         given_up.set()
         assert time.monotonic() - start < SOON
@@ -402,7 +402,7 @@ def test_an_error_of_the_broker_ends_the_call_with_its_words() -> None:
         peer.read()
         peer.send("ERROR", {"message": "internal_error"}, f"no exchange 'x' {PSK}\x1b[0m\n".encode())
 
-    with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(ConnectionLostError) as error:
+    with broker(complain) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(BrokerLostError) as error:
         ask(rpc, "1", "2")
     assert "internal_error: no exchange 'x' ***\\x1b[0m" in str(error.value)
     assert "given up after losing 2 connections, no answer from 2 nodes: 1, 2" in str(error.value)
@@ -415,7 +415,7 @@ def test_a_secret_in_an_error_of_the_broker_is_hidden_where_the_text_is_cut() ->
         peer.read()
         peer.send("ERROR", {"message": "x"}, b"y" * (300 - len("x: ") - len(PSK) + 2) + PSK.encode())
 
-    with broker(complain) as fake, BusRpc(fake.settings(losses=0)) as rpc, pytest.raises(ConnectionLostError) as error:
+    with broker(complain) as fake, BusRpc(fake.settings(losses=0)) as rpc, pytest.raises(BrokerLostError) as error:
         ask(rpc)
     assert PSK[:-2] not in str(error.value)
 
@@ -427,9 +427,9 @@ def test_an_error_that_would_come_again_ends_the_call_at_once() -> None:
         peer.send("ERROR", {"message": "not_found"}, b"NOT_FOUND - no exchange 'x' in vhost '/'\n")
 
     with broker(complain) as fake, BusRpc(fake.settings()) as rpc:
-        with pytest.raises(ConnectionLostError, match="after losing the connection"):
+        with pytest.raises(BrokerLostError, match="after losing the connection"):
             ask(rpc)
-        with pytest.raises(ConnectionLostError, match="NOT_FOUND"):
+        with pytest.raises(BrokerLostError, match="NOT_FOUND"):
             rpc.discover(timeout=60)
         assert fake.connections == 2
 

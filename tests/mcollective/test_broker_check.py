@@ -7,7 +7,7 @@ import pytest
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective.broker import try_broker
-from configdb_sync.mcollective.transport import ConnectionLostError
+from configdb_sync.mcollective.transport import BrokerLostError
 from tests.mcollective.fake import PASSWORD, PSK, Heard, Peer, broker
 
 
@@ -62,6 +62,6 @@ def test_one_that_has_no_such_exchange() -> None:
         frames(peer)
         peer.send("ERROR", {"message": "not_found"}, f"no exchange; {PASSWORD}".encode())
 
-    with broker(refuse) as fake, pytest.raises(ConnectionLostError, match="not_found: no exchange") as caught:
+    with broker(refuse) as fake, pytest.raises(BrokerLostError, match="not_found: no exchange") as caught:
         try_broker(fake.settings().hosts[0], fake.settings(), SystemClock(), "doctor-1")
     assert PASSWORD not in str(caught.value)

@@ -18,7 +18,7 @@ from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.mcollective.envelope import Envelope
 from configdb_sync.mcollective.marshal import MarshalError, dumps
 from configdb_sync.mcollective.outcomes import UNREADABLE, ErrorReply, Missing, Outcome, Reply, ReplyCounts
-from configdb_sync.mcollective.transport import ConnectionLostError
+from configdb_sync.mcollective.transport import BrokerLostError
 from tests.mcollective import fake as fakes
 from tests.mcollective.fake import LIMIT, Fake, Heard, Peer, answering, broker
 from tests.support.clocks import Hasty
@@ -231,7 +231,7 @@ def test_b04_a_broker_that_is_lost_each_time_ends_the_call() -> None:
         peer.welcome()
         peer.read()
 
-    with broker(lose) as fake, pytest.raises(ConnectionLostError, match="no answer from 2 nodes") as error:
+    with broker(lose) as fake, pytest.raises(BrokerLostError, match="no answer from 2 nodes") as error:
         ask(fake, "1", "2", losses=2)
     assert fake.connections == 3
     assert error.value.phase == "call"
@@ -638,5 +638,5 @@ def test_discovery_survives_a_lost_connection() -> None:
 
     with broker(lose, ping) as fake, BusRpc(fake.settings()) as rpc:
         assert rpc.discover(timeout=60, expected=["1"]) == ["1"]
-    with broker(lose) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(ConnectionLostError):
+    with broker(lose) as fake, BusRpc(fake.settings(losses=1)) as rpc, pytest.raises(BrokerLostError):
         rpc.discover(timeout=0.3)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.mcollective.bus_settings import Bounds
-from configdb_sync.mcollective.transport import ConnectionLostError, Inbox, PumpedTransport, StompConnection
+from configdb_sync.mcollective.transport import BrokerLostError, Inbox, PumpedTransport, StompConnection
 
 pieces = st.one_of(
     st.binary(max_size=60),
@@ -47,7 +47,7 @@ def test_any_bytes_are_frames_or_a_typed_error(sent: list[bytes]) -> None:
         theirs.close()
         before = threading.active_count()
         try:
-            with contextlib.suppress(ConnectionLostError):
+            with contextlib.suppress(BrokerLostError):
                 for _ in range(3):
                     transport.pump(0)
             while (frame := inbox.take()) is not None:

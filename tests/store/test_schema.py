@@ -40,7 +40,8 @@ def halve(database: Database, halves: Sequence[str], version: str = "v0001") -> 
     runs = {table.name for table in schema.metadata.tables.values() if not table.name.startswith("tenant")}
     with database.transaction() as connection:
         for table in reversed(schema.metadata.sorted_tables):
-            if ("sync_schema" if table.name in runs else "tenants_schema") not in halves:
+            half = "sync_schema" if table.name in runs else "tenants_schema"
+            if half not in halves or table is schema.OVERRIDE_NOTES:  # which came later
                 connection.execute(sa.text(f"DROP TABLE {table.name}"))
         connection.execute(sa.text(f"DROP TABLE {STORE.table}"))
         if "sync_schema" in halves:

@@ -42,6 +42,16 @@ def test_what_must_not_be_committed_is_named(tmp_path: Path, content: bytes, nam
     assert named in done.stdout
 
 
+def test_a_class_name_stands_once_and_modules_are_short(tmp_path: Path) -> None:
+    (tmp_path / "configdb_sync/a").mkdir(parents=True)
+    (tmp_path / "configdb_sync/a/one.py").write_text("class Place:\n    pass\n")
+    assert check(tmp_path, "configdb_sync/two.py", b"class Places:\n    pass\n").returncode == 0
+    done = check(tmp_path, "configdb_sync/two.py", b"class Place:\n    pass\n")
+    assert done.returncode == 1
+    assert "configdb_sync/two.py: class Place stands in configdb_sync/a/one.py, too" in done.stdout
+    assert "longer than 450 lines" in check(tmp_path, "configdb_sync/two.py", b"x = 1\n" * 451).stdout
+
+
 def test_ordinary_paths_pass(tmp_path: Path) -> None:
     content = b"/etc/hiera/astute.yaml and /srv/work/x and /workers/y and $HOME/x and https://host/work/items"
     assert check(tmp_path, "notes.txt", content).returncode == 0

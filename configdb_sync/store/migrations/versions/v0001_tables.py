@@ -33,6 +33,7 @@ def upgrade() -> None:
         _versions()
     else:
         _convert(there)
+    _override_notes()
     if not _adopted(_TENANTS, there):
         _tenants()
         _holdings()
@@ -156,6 +157,14 @@ def _versions() -> None:
         sa.ForeignKeyConstraint(["content"], ["document_blobs.address"]),
     )
     op.create_index("document_versions_by_content", "document_versions", ["content"])
+
+
+def _override_notes() -> None:
+    op.create_table(
+        "override_notes",
+        *_required(server=sa.Text, environment=sa.BigInteger, body=sa.LargeBinary),
+        sa.PrimaryKeyConstraint("server", "environment"),
+    )
 
 
 def _number() -> sa.types.TypeEngine[int]:
