@@ -103,7 +103,7 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
         warn_of_node(place)
 
 
-@command("overrides", example="configdb-sync overrides --env 1")
+@command("list", example="configdb-sync overrides list --env 1")
 @with_session(*CONNECTION)
 @env_option(lowest=0)
 @_format_option

@@ -161,10 +161,10 @@ def format_option(*forms: str, short: bool = False) -> Callable[[F], F]:
     return click.option(*names, type=click.Choice(forms), default=forms[0], show_default=True, help="Output format.")
 
 
-def file_option(*names: str, text: str, stdin: bool = False) -> Callable[[F], F]:
+def file_option(*names: str, text: str, stdin: bool = False, required: bool = False) -> Callable[[F], F]:
     """Return an option that takes a file's path; with ``stdin`` also ``-`` for standard input."""
     kind = click.Path(dir_okay=False, allow_dash=True, path_type=Path) if stdin else click.Path(path_type=Path)
-    return click.option(*names, type=kind, metavar="FILE", help=text)
+    return click.option(*names, type=kind, metavar="FILE", required=required, help=text)
 
 
 node_option = what_option(
