@@ -149,9 +149,15 @@ def what_option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return _headed(WHAT, *names, **attributes)
 
 
+class _WholeNumber(click.IntRange):
+    """A whole number within limits, named so in errors."""
+
+    name = "whole number"
+
+
 def env_option(text: str = "The environment's number.", *, lowest: int = 1, required: bool = True) -> Callable[[F], F]:
     """Return the option of an environment of Fuel; with ``lowest=0``, of any that ConfigDB may hold."""
-    kind = click.IntRange(lowest, _HIGHEST)
+    kind = _WholeNumber(lowest, _HIGHEST)
     return what_option("--env", "environment", type=kind, required=required, metavar="N", help=text)
 
 

@@ -152,7 +152,8 @@ def find_keys(
             text = _text(session.masker.shown(hit.path, hit.value))
             click.echo(f"{hit.data_source}  {shown_key(hit.path)} = {text}  ({_nodes(hit.nodes)})")
         if not hits:
-            click.echo("nothing found", err=True)
+            value_too = f" with value {value}" if value else ""
+            click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
@@ -186,6 +187,8 @@ def compare(
         pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
         _show_pairs(pairs, numbers, session.masker, form)
         return Exit.DRIFT if pairs and coded else Exit.OK
+    if key is None and len(set(node_names(nodes))) == 1:
+        raise SettingsError(f"--node {nodes[0]} is only one node", way_out="name several: --node 1,2")
     with _settings(session, numbers[0], nodes) as settings:
         documents = {one.node: one.documents if path is None else one.only(path[0]) for one in settings}
     if path is not None:
@@ -202,7 +205,7 @@ def compare(
             for group in one.groups:
                 click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
         if not found:
-            click.echo(f"no difference between {len(documents)} nodes")
+            click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
@@ -228,7 +231,12 @@ def named_nodes(
         except SettingsError:
             value = name
         if value not in paths:
-            check_nodes([name], [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)])
+            names_of_all = [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)]
+            check_nodes([name], names_of_all, may_be_new=False)
+            raise SettingsError(
+                f"ConfigDB has no settings of node {name!r}",
+                way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
+            )
         found[value] = paths[value]
     return found
 
@@ -280,7 +288,7 @@ def _of_nodes(
     if not found:
         raise MissingError(
             f"ConfigDB has no settings of a node of environment {environment.id}",
-            way_out=f"configdb-sync sync --env {environment.id} uploads them",
+            way_out=f"`configdb-sync sync --env {environment.id} --from ...` uploads them",
         )
 
 
@@ -311,7 +319,7 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
     if node not in known:
         from configdb_sync.overrides.checks import check_nodes
 
-        check_nodes([node], known)
+        check_nodes([node], known, may_be_new=False)
     (read,) = nodes.read([node])
     if isinstance(read, NodeError):
         raise read
