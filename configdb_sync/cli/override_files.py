@@ -251,10 +251,9 @@ def apply_command(
         todo = [plan for plan in plans if plan.changes]
         if form == "text":
             show_lines(_lines(content.name, environment, plans, session.masker))
-        for plan in todo if not dry_run else ():
-            application.carry_out(notes, plan)
+        for change in application.carry_out(notes, [] if dry_run else todo):
             if form == "text":
-                click.echo(f"{plan.place.data_source} at {plan.place.level_text}: written.")
+                click.echo(f"{change.place.data_source} at {change.place.level_text}: written.")
     if form == "json":
         show_json(_report(content.name, environment, todo, session.masker) | {"dry_run": dry_run})
     elif todo:

@@ -19,6 +19,9 @@ from configdb_sync.overrides.file import Wanted
 from configdb_sync.overrides.note_store import NoteStore
 from configdb_sync.overrides.notes import Edit, Note, after_change, of_key, parse_end, with_announced
 
+_BATCH = 50
+"""Documents whose notes are written together: all notes of an environment are one document."""
+
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -201,31 +204,69 @@ def _beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     return {**changes.above(client, place), **changes.read(client, place, VALUES)}
 
 
-def carry_out(notes: NoteStore, plan: DocumentPlan) -> DocumentEdit:
-    """Write one document with its notes, all that is wanted of it or nothing. The reasons of what changes go to the
-    history."""
-    place, client = plan.place, notes.client
-    changed = {change.path for change in plan.changes}
-    reasons = dict.fromkeys(one.reason for one in plan.wanted if one.reason and one.path in changed)
+def carry_out(notes: NoteStore, plans: Sequence[DocumentPlan]) -> Iterator[DocumentEdit]:
+    """Write the documents with their notes, and yield each one once it is written: all that is wanted of it or nothing.
 
-    def made(document: dict[str, Json]) -> dict[str, Json]:
-        beneath = _beneath(client, place)  # read after the document: never older than what is written against the ETag
-        return put_all(freed(document, beneath, plan.removed), lambda: beneath, plan.wanted)
+    The reasons of what changes go to the history.
+    """
+    for start in range(0, len(plans), _BATCH):
+        yield from _carry_out([_Writer(notes.client, plan) for plan in plans[start : start + _BATCH]], notes)
 
-    def kept(found: Sequence[Note], documents: Edit) -> tuple[Note, ...]:
-        address = place.level_text, place.data_source
-        for path in plan.removed:
-            found = after_change(found, address, path, documents)
-        for note in plan.notes:
-            found = after_change(found, address, note.path, documents, (note,))
-        return tuple(found)
 
+def _carry_out(writers: Sequence[_Writer], notes: NoteStore) -> Iterator[DocumentEdit]:
     # The new notes come first, so that no override is there without its end even if the process is killed.
-    before = changes.read(client, place, OVERRIDES)
-    after = made(before)
-    notes.change(place.env, lambda found: with_announced(found, kept(found, (before, after))))
+    written = [(writer, writer.preview()) for writer in writers]
+    if not written:
+        return
+    env = writers[0].plan.place.env
+    notes.change(env, lambda found: with_announced(found, _kept(found, written)))
     failpoints.here("override-noted")
-    change = changes.rewrite(client, place, made, kind=OVERRIDES, reason="; ".join(reasons) or None)
-    failpoints.here("override-changed")
-    notes.change(place.env, lambda found: kept(found, (change.before, change.after)))
-    return change
+    written.clear()
+    try:
+        for writer in writers:
+            change = writer.write()
+            failpoints.here("override-changed")
+            written.append((writer, (change.before, change.after)))
+            yield change
+    finally:
+        notes.change(env, lambda found: _kept(found, written))
+
+
+def _kept(notes: Iterable[Note], written: Iterable[tuple[_Writer, Edit]]) -> tuple[Note, ...]:
+    for writer, documents in written:
+        notes = writer.keep(notes, documents)
+    return tuple(notes)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Carries out the plan of one document."""
+
+    client: ConfigDBClient
+    plan: DocumentPlan
+
+    def _made(self, document: dict[str, Json]) -> dict[str, Json]:
+        # Read after the document: what is beneath is never older than what is written against the ETag.
+        beneath = _beneath(self.client, self.plan.place)
+        return put_all(freed(document, beneath, self.plan.removed), lambda: beneath, self.plan.wanted)
+
+    def preview(self) -> Edit:
+        """Return the overrides before and after; changes nothing."""
+        before = changes.read(self.client, self.plan.place, OVERRIDES)
+        return before, self._made(before)
+
+    def write(self) -> DocumentEdit:
+        """Write the overrides. Raises as ``changes.rewrite``."""
+        changed = {change.path for change in self.plan.changes}
+        reasons = dict.fromkeys(one.reason for one in self.plan.wanted if one.reason and one.path in changed)
+        reason = "; ".join(reasons) or None
+        return changes.rewrite(self.client, self.plan.place, self._made, kind=OVERRIDES, reason=reason)
+
+    def keep(self, notes: Iterable[Note], documents: Edit) -> tuple[Note, ...]:
+        """Return the notes after the change."""
+        address = self.plan.place.level_text, self.plan.place.data_source
+        for path in self.plan.removed:
+            notes = after_change(notes, address, path, documents)
+        for note in self.plan.notes:
+            notes = after_change(notes, address, note.path, documents, (note,))
+        return tuple(notes)

@@ -222,7 +222,7 @@ def test_pruning_is_by_the_files_name(cloud: Product, file: Path) -> None:
     assert cloud("overrides", *ENV).out == "environment 1 has no overrides.\n"
 
 
-@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("step", range(4))
 def test_a_killed_pruning_is_finished_by_the_next(cloud: Product, file: Path, step: int) -> None:
     cloud("overrides", "apply", "-f", file)
     file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
