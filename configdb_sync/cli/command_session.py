@@ -26,6 +26,7 @@ from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.connect import LIMITS
 from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.nodes.node_files import shown
+from configdb_sync.overrides.note_store import NoteStore
 from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
 from configdb_sync.settings import Settings, SettingsLayer, read_settings
 from configdb_sync.state import StateFolder, locate, open_state
@@ -161,6 +162,12 @@ class Session:
         with closing(self.versions) as versions, self._connected(author, policy) as client:
             client.observe(recorder(versions, client.base, author))
             yield client
+
+    @contextmanager
+    def notes(self, client: ConfigDBClient) -> Iterator[NoteStore]:
+        """Yield the notes on overrides in a client's ConfigDB (U27)."""
+        with closing(self.records()) as database:
+            yield NoteStore(client, database)
 
     def _connected(self, author: ChangeAuthor, policy: RetryPolicy | None) -> ConfigDBClient:
         settings = self.settings
