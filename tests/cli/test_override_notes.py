@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,10 +12,14 @@ from typing import Any
 import pytest
 
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb import changes, connect
+from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.exits import Exit
 from configdb_sync.failpoints import VARIABLE
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.schema import OVERRIDE_NOTES
 from tests.support import processes
-from tests.support.product import Product, Result
+from tests.support.product import Product, Result, contents
 from tests.support.trees import make_trees
 
 GLOBALS = ("--env", 5, "-r", "globals", "--level", "nodes=1")
@@ -172,7 +179,106 @@ def test_no_kill_leaves_an_override_without_its_end(product: Product, trees: Pat
     assert notes(product)["debug"]["reason"] == "second"
 
 
-def _moved_later(monkeypatch: pytest.MonkeyPatch, **more: float) -> None:
-    """Move this machine's clock on."""
-    later = datetime.now(UTC) + timedelta(**more)
-    monkeypatch.setattr(SystemClock, "now", lambda _: later)
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Moves this machine's clock on."""
+
+    def move(**more: float) -> None:
+        moment = datetime.now(UTC) + timedelta(**more)
+        monkeypatch.setattr(SystemClock, "now", lambda _: moment)
+
+    return move
+
+
+def file_of(product: Product, node: str = "1") -> str:
+    return (product.state.parent / f"trees/node-{node}/etc/hiera/globals.yaml").read_text("utf-8")
+
+
+def test_a_run_removes_what_has_ended(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    sync = ("sync", "--env", 5, "--from", trees)
+    before = contents(trees)
+    override(synced, "use_syslog", "--for", "8h", "--reason", "ticket 7", value="false")
+    override(synced, "block", "--for", "2d", value='{"a": 1}')
+    assert "expired" not in good(synced, *sync).out
+    assert "use_syslog: false" in file_of(synced)
+    later(hours=9)
+    synced.changing()
+    plan = good(synced, "plan", "--env", 5, "--from", trees)
+    assert synced.changing() == []
+    assert (
+        "Overrides to be removed, since their end has come:\n  use_syslog of globals at /nodes/1/, until " in plan.out
+    )
+    assert "~ use_syslog: false -> true" in plan.out
+    planned = good(synced, "plan", "--env", 5, "--from", trees, "--format", "json").json
+    (expired,) = planned["expired"]
+    assert (expired["level"], expired["data_source"], expired["key"]) == ("/nodes/1/", "globals", ["use_syslog"])
+    assert expired["reason"] == "ticket 7"
+    assert (
+        "use_syslog of globals at /nodes/1/"
+        in good(synced, "plan", "--env", 5, "--from", trees, "--format", "markdown").out
+    )
+    assert synced("plan", "--env", 5, "--from", trees, "--exit-code").code == Exit.DRIFT
+    report = trees.parent / "report.json"
+    done = good(synced, *sync, "--digest", planned["digest"], "--report", report)
+    assert "Overrides removed, since their end has come:\n  use_syslog of globals at /nodes/1/, until " in done.out
+    found = json.loads(report.read_text())
+    assert (found["expired"], found["digest"]) == ([expired], planned["digest"])
+    assert "use_syslog: true" in file_of(synced)
+    assert list(notes(synced)) == ["block"]
+    assert "expired" in good(synced, "history", *GLOBALS).out.splitlines()[0]
+    assert good(synced, "plan", "--env", 5, "--from", trees, "--format", "json").json["expired"] == []
+    later(days=3)
+    good(synced, *sync)
+    assert contents(trees) == before
+
+
+def test_a_leaf_and_its_block(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    override(synced, "block", "--for", "2d", value='{"a": 1, "b": 2}')
+    override(synced, "block.a", "--for", "8h", value=5)
+    later(hours=9)
+    good(synced, "sync", "--env", 5, "--from", trees)
+    # Nothing is beneath the block, so its leaf goes.
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {"block": {"b": 2}}
+    assert list(notes(synced)) == ["block"]
+    later(days=3)
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {}
+    assert records(synced) == []
+
+
+def records(product: Product) -> list[object]:
+    """All notes that are stored, also those that don't hold."""
+    found = "" if product.plain else product("get", "--env", 5, "-r", "records", "-k", "notes").out
+    with closing(open_store(f"sqlite:///{product.state}/configdb-sync.sqlite")) as database:
+        kept = database.read(lambda connection: connection.execute(OVERRIDE_NOTES.select()).all())
+    return [*json.loads(found or "[]"), *kept]
+
+
+def test_what_was_changed_since_stays(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    override(synced, "use_syslog", "--for", "8h", value="false")
+    good(synced, "revert", *GLOBALS, "--to", 0)
+    with synced_client(synced) as client:
+        place = changes.find(client, 5, (("nodes", "1"),), "globals")
+        changes.override(client, place, ("use_syslog",), "someone's")
+    later(hours=9)
+    assert "come" not in good(synced, "plan", "--env", 5, "--from", trees).out
+    done = good(synced, "sync", "--env", 5, "--from", trees)
+    assert "come" not in done.out
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {"use_syslog": "someone's"}
+    assert records(synced) == []
+
+
+def synced_client(product: Product) -> ConfigDBClient:
+    return connect.connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite")
+
+
+def test_overrides_over_the_nodes_end_too(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    root = ("--env", 5, "-r", "globals")
+    good(synced, "override", *root, "-k", "added", "-t", "int", "-v", 1, "--for", "8h")
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert "added: 1" in file_of(synced, "2")
+    later(hours=9)
+    plan = good(synced, "plan", "--env", 5, "--from", trees)
+    assert "- added: 1" in plan.out
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert "added" not in file_of(synced, "2")
