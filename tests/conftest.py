@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts a suite in the background has it ignore an interrupt, and with it every process of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     strict = os.environ.get("CI") == "true"
     rules = skips.load(Path(__file__).with_name("skips.txt"))
     config.pluginmanager.register(skips.Plugin(rules, skips.conditions(), strict=strict), "skips")

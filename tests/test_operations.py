@@ -50,5 +50,10 @@ def test_every_flag_of_the_table_exists() -> None:
     assert {flag for _, flag, *_ in rows("Settings")} <= known
 
 
+def test_every_command_is_in_the_list_of_commands() -> None:
+    rows = "\n".join(line.split("|")[1] for line in TEXT.splitlines() if line.startswith("| `configdb-sync "))
+    assert [name for name in cli.all_commands() if f"`configdb-sync {name.split()[0]}" not in rows] == []
+
+
 def test_every_command_is_in_some_document() -> None:
     assert [name for name in cli.all_commands() if f"configdb-sync {name}" not in DOCUMENTS] == []
