@@ -160,7 +160,9 @@ class Addresses:
             (identity, name)
             for identity, names in seen().items()
             for name in names
-            if text == identity or text.lower() == name.lower() or text == self.value_of(identity, name)
+            if text == identity
+            or text.lower() in {name.lower(), name.lower().partition(".")[0]}
+            or text == self.value_of(identity, name)
         }
         values = {self.value_of(*node) for node in nodes}
         found = sorted(value for value in values if value is not None)

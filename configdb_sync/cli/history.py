@@ -103,7 +103,7 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
         warn_of_node(place)
 
 
-@command("overrides", example="configdb-sync overrides --env 1 --expiring 7d")
+@command("list", example="configdb-sync overrides list --env 1 --expiring 7d")
 @with_session(*CONNECTION)
 @env_option(lowest=0)
 @click.option("--expiring", metavar="DURATION", help="Only overrides that end within this time, like 12h or 7d.")

@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "get": ("values.get_value", "Print a data source, or one key of it."),
         "override": ("values.override", "Override a key for a node or a group of nodes."),
         "rm-override": ("values.rm_override", "Remove an override."),
-        "overrides": ("history.overrides", "List all overrides of an environment."),
+        "overrides": ("override_files.overrides", "List all overrides, or keep them in a file."),
         "set": ("values.set_value", "Write a value at a level of the hierarchy."),
         "del": ("values.del_value", "Delete a value at a level of the hierarchy."),
     },

@@ -149,9 +149,15 @@ def what_option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return _headed(WHAT, *names, **attributes)
 
 
+class _WholeNumber(click.IntRange):
+    """A whole number within limits, named so in errors."""
+
+    name = "whole number"
+
+
 def env_option(text: str = "The environment's number.", *, lowest: int = 1, required: bool = True) -> Callable[[F], F]:
     """Return the option of an environment of Fuel; with ``lowest=0``, of any that ConfigDB may hold."""
-    kind = click.IntRange(lowest, _HIGHEST)
+    kind = _WholeNumber(lowest, _HIGHEST)
     return what_option("--env", "environment", type=kind, required=required, metavar="N", help=text)
 
 
@@ -161,10 +167,10 @@ def format_option(*forms: str, short: bool = False) -> Callable[[F], F]:
     return click.option(*names, type=click.Choice(forms), default=forms[0], show_default=True, help="Output format.")
 
 
-def file_option(*names: str, text: str, stdin: bool = False) -> Callable[[F], F]:
+def file_option(*names: str, text: str, stdin: bool = False, required: bool = False) -> Callable[[F], F]:
     """Return an option that takes a file's path; with ``stdin`` also ``-`` for standard input."""
     kind = click.Path(dir_okay=False, allow_dash=True, path_type=Path) if stdin else click.Path(path_type=Path)
-    return click.option(*names, type=kind, metavar="FILE", help=text)
+    return click.option(*names, type=kind, metavar="FILE", required=required, help=text)
 
 
 node_option = what_option(

@@ -149,7 +149,8 @@ def find_keys(
             text = _text(session.masker.shown(hit.path, hit.value))
             click.echo(f"{hit.data_source}  {shown_key(hit.path)} = {text}  ({_nodes(hit.nodes)})")
         if not hits:
-            click.echo("nothing found", err=True)
+            value_too = f" with value {value}" if value else ""
+            click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
@@ -171,19 +172,24 @@ def compare(
     from configdb_sync.queries.comparison import compare_environments, compare_key, compare_nodes
 
     numbers = _numbers(environments)
+    path = None if key is None else edits.parse_key(key)
     if len(numbers) == 2:
         if nodes:
             raise SettingsError("--node excludes two environments", way_out="name one environment")
         with _settings(session, numbers[0], ()) as first, _settings(session, numbers[1], ()) as second:
-            sides = [{one.node: one.documents for one in side} for side in (first, second)]
-        path = None if key is None else edits.parse_key(key)
+            sides = [
+                {one.node: one.documents if path is None else one.only(path[0]) for one in side}
+                for side in (first, second)
+            ]
         pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
         _show_pairs(pairs, numbers, session.masker, form)
         return Exit.DRIFT if pairs and coded else Exit.OK
+    if key is None and len(set(node_names(nodes))) == 1:
+        raise SettingsError(f"--node {nodes[0]} is only one node", way_out="name several: --node 1,2")
     with _settings(session, numbers[0], nodes) as settings:
-        documents = {one.node: one.documents for one in settings}
-    if key is not None:
-        found = compare_key(documents, edits.parse_key(key))
+        documents = {one.node: one.documents if path is None else one.only(path[0]) for one in settings}
+    if path is not None:
+        found = compare_key(documents, path)
         if not found:
             raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
     else:
@@ -196,7 +202,7 @@ def compare(
             for group in one.groups:
                 click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
         if not found:
-            click.echo(f"no difference between {len(documents)} nodes")
+            click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
@@ -222,7 +228,12 @@ def named_nodes(
         except SettingsError:
             value = name
         if value not in paths:
-            check_nodes([name], [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)])
+            names_of_all = [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)]
+            check_nodes([name], names_of_all, may_be_new=False)
+            raise SettingsError(
+                f"ConfigDB has no settings of node {name!r}",
+                way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
+            )
         found[value] = paths[value]
     return found
 
@@ -234,12 +245,14 @@ def settings_below(session: Session, client: ConfigDBClient, environment: int, l
     nodes = named_nodes(session, client, environment, ())
     below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
     arrangement = Arrangement(session.settings.data_sources)
-    found = _environment(client, environment)
-    return list(read_settings(client, found, below, arrangement, parallel=session.settings.parallel)[0].values())
+    read = read_settings(
+        client, _environment(client, environment), below, arrangement, parallel=session.settings.parallel
+    )
+    return [one for _, one in read if not isinstance(one, NodeError)]
 
 
 @contextmanager
-def _settings(session: Session, environment: int, nodes: Sequence[str]) -> Iterator[list[NodeSettings]]:
+def _settings(session: Session, environment: int, nodes: Sequence[str]) -> Iterator[Iterator[NodeSettings]]:
     with session.client() as client:
         found = _environment(client, environment)
         named = named_nodes(session, client, environment, node_names(nodes))
@@ -258,18 +271,22 @@ def _of_nodes(
     environment: Environment,
     nodes: Mapping[str, LevelPath],
     arrangement: Arrangement,
-) -> list[NodeSettings]:
+) -> Iterator[NodeSettings]:
+    """Yield the settings of nodes, one after another: those of all are more than a machine should hold."""
     from configdb_sync.queries.node_settings import read_settings
 
-    found, problems = read_settings(client, environment, nodes, arrangement, parallel=session.settings.parallel)
-    for node, problem in problems.items():
-        click.echo(f"node {node} is left out: {problem}", err=True)
+    found = False
+    for node, one in read_settings(client, environment, nodes, arrangement, parallel=session.settings.parallel):
+        if isinstance(one, NodeError):
+            click.echo(f"node {node} is left out: {one.what}", err=True)
+        else:
+            found = True
+            yield one
     if not found:
         raise MissingError(
             f"ConfigDB has no settings of a node of environment {environment.id}",
-            way_out=f"configdb-sync sync --env {environment.id} uploads them",
+            way_out=f"`configdb-sync sync --env {environment.id} --from ...` uploads them",
         )
-    return list(found.values())
 
 
 def _arrangement(session: Session, hiera_yaml: Path | None, asker: Any) -> Arrangement:
@@ -298,7 +315,7 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
     if node not in known:
         from configdb_sync.overrides.checks import check_nodes
 
-        check_nodes([node], known)
+        check_nodes([node], known, may_be_new=False)
     (read,) = nodes.read([node])
     if isinstance(read, NodeError):
         raise read

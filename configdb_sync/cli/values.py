@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _DATA_SOURCE = ("--data-source", "--resource", "-r", "data_source")
 _LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
-_AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
+AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: st
     _say_nodes("Overridden in ConfigDB for", outcome.done)
     _say_nodes("Skipped, because they have their own override:", outcome.kept)
     _say_nodes("Left to the next sync, because their levels are unknown here:", outcome.untold)
-    click.echo(_AT_NEXT_SYNC)
+    click.echo(AT_NEXT_SYNC)
 
 
 @command("rm-override", example="configdb-sync rm-override --env 1 --level nodes=3 --data-source globals --key debug")
@@ -388,7 +388,7 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
             raise SettingsError("the value is missing", way_out="--value TEXT, --value-file FILE, or --value-file -")
         return None
     if value_file is not None:
-        text = _content(value_file)
+        text = read_text(value_file, "the value file", "name it with --value-file")
         return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
     assert value is not None
     found = typed.parse(value, type_name)
@@ -401,14 +401,13 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
     return found
 
 
-def _content(path: Path) -> str:
+def read_text(path: Path, what: str, way_out: str) -> str:
+    """Return the text of a file, ``-`` for standard input. ``what`` names the file in a ``SettingsError``."""
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             content = file.read(_LONGEST_VALUE + 1)
     except OSError as error:
-        raise SettingsError(
-            f"the value file {path} can't be read: {error.strerror}", way_out="name it with --value-file"
-        ) from error
+        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
     if len(content) > _LONGEST_VALUE:
         raise SettingsError(f"{path} is larger than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
     try:
@@ -425,7 +424,7 @@ def report(change: DocumentEdit, verb: str) -> None:
         click.echo(f"{place}: nothing to do, it is already so.")
         return
     more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
-    click.echo(f"{place}: {verb}: {', '.join(leaves[:_SHOWN])}{more}. {_AT_NEXT_SYNC}")
+    click.echo(f"{place}: {verb}: {', '.join(leaves[:_SHOWN])}{more}. {AT_NEXT_SYNC}")
 
 
 def warn_of_node(place: DocumentAddress) -> None:

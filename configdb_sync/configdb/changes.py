@@ -25,7 +25,11 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
     environment = client.environment(env)
     if environment is None:
         where = client.base.removesuffix(":")
-        raise MissingError(f"environment {env} isn't in ConfigDB {where}", way_out="see --env and --configdb")
+        ids = ", ".join(str(other) for other in sorted(one.id for one in client.environments())) or "none"
+        raise MissingError(
+            f"environment {env} isn't in ConfigDB {where}",
+            way_out=f"see --env and --configdb; it has environments: {ids}",
+        )
     return environment
 
 

@@ -358,7 +358,9 @@ class ConfigDBClient:
         try:
             return self._connection.get(f"{api_paths.environment_path(env)}/overrides", model.override_notes)
         except MissingError as error:
-            raise MissingError(f"environment {env} isn't there at {self.base}", request_id=error.request_id) from None
+            raise MissingError(
+                f"environment {env} isn't there", way_out="see --env and --configdb", request_id=error.request_id
+            ) from None
 
     # Changes, for those who keep versions where the server doesn't
 

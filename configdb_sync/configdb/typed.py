@@ -63,19 +63,32 @@ def _json(text: str) -> Json:
     return jsonvalues.loads(text, once=True)
 
 
-def _yaml(text: str) -> Json:
+def load_yaml(text: str) -> Any:
+    """Return what a YAML text holds, dates and keys of any type included.
+
+    Raises ``ValueError`` for what is no YAML, for a mapping that has a key twice, and for too deep nesting.
+    """
     try:
-        value = yaml.load(text, Loader=_Once)  # noqa: S506 - a safe one
+        return yaml.load(text, Loader=_Once)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ValueError(f"not YAML{f', line {mark.line + 1}' if mark else ''}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def check_json(value: Any) -> None:
+    """Raise ``ValueError`` if a value holds what JSON doesn't, or is nested too deeply."""
     jsonvalues.check_depth(value)
     if not all(map(_is_json, _nodes(value))):
         raise ValueError(
             "it holds what JSON doesn't: dates, binary data, keys that aren't text, or numbers that are none"
         )
+
+
+def _yaml(text: str) -> Json:
+    value = load_yaml(text)
+    check_json(value)
     return value
 
 

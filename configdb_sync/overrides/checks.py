@@ -145,13 +145,17 @@ def type_name(value: Json) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def check_nodes(named: Sequence[str], known: Sequence[str]) -> None:
-    """Raise ``SettingsError`` with close matches for a node that is not among the known ones."""
+def check_nodes(named: Sequence[str], known: Sequence[str], *, may_be_new: bool = True) -> None:
+    """Raise ``SettingsError`` with close matches for a node that is not among the known ones.
+
+    ``may_be_new``: the command has an option ``--new-node``, which the error names.
+    """
     for name in named:
         if name not in known:
             close = difflib.get_close_matches(name, known, _MATCHES, 0.6)
             hint = f"did you mean {' or '.join(close)}?" if close else f"known are {_listed(sorted(known)) or 'none'}"
-            raise SettingsError(f"there is no node {name!r}", way_out=f"{hint}; --new-node lets it through")
+            way_out = f"{hint}; --new-node lets it through" if may_be_new else hint
+            raise SettingsError(f"there is no node {name!r}", way_out=way_out)
 
 
 def _listed(nodes: Sequence[str]) -> str:

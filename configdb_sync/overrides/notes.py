@@ -96,20 +96,6 @@ def to_json(note: Note) -> dict[str, Json]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def noted(notes: Iterable[Note], note: Note) -> tuple[Note, ...]:
-    """Return the notes with one added. It takes the place of those of the same key and of keys below it."""
-    return (*without(notes, note.place, note.data_source, note.path), note)
-
-
-def without(notes: Iterable[Note], place: str, data_source: str, path: KeyPath = ()) -> tuple[Note, ...]:
-    """Return the notes without those of a key and the keys below it; all keys of the data source without ``path``."""
-    return tuple(
-        note
-        for note in notes
-        if (note.place, note.data_source) != (place, data_source) or note.path[: len(path)] != path
-    )
-
-
 def after_change(
     notes: Iterable[Note],
     address: tuple[str, str],

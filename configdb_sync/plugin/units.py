@@ -126,7 +126,7 @@ class Systemd:
         if shutil.which("systemctl") is None or not (self.root / "run/systemd/system").is_dir():
             raise SettingsError(
                 "systemd doesn't run this machine",
-                way_out="start `configdb-sync configdb serve` and `configdb-sync tenants serve` by what does",
+                way_out="start `configdb-sync configdb serve` and `configdb-sync tenants serve` in another way",
             )
 
     def enabled(self, unit: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Definition, Environment
@@ -62,6 +63,10 @@ class NodeSettings:
     def documents(self) -> dict[str, Document]:
         """The effective data by data source."""
         return {layer.name: layer.document for layer in self.layers}
+
+    def only(self, key: str) -> dict[str, Document]:
+        """Return the effective data of one top-level key alone, by data source."""
+        return {layer.name: {key: layer.document[key]} for layer in self.layers if key in layer.document}
 
 
 @dataclass(frozen=True)
@@ -126,25 +131,24 @@ def read_settings(
     arrangement: Arrangement,
     *,
     parallel: int = 4,
-) -> tuple[dict[str, NodeSettings], dict[str, str]]:
-    """Return the settings of nodes (level value to place) as ConfigDB has them, and why those left out are.
+) -> Iterator[tuple[str, NodeSettings | NodeError]]:
+    """Yield the settings of nodes (level value to place) as ConfigDB has them, or why a node has none.
 
-    Raises ``ConfigDBError``.
+    No more than a few nodes are held at a time. Raises ``ConfigDBError``.
     """
     definitions = sources_of(client, environment)
-    found: dict[str, NodeSettings] = {}
-    problems: dict[str, str] = {}
 
-    def read(node: str) -> dict[str, Document]:
-        return effective_data(client, environment, nodes[node], definitions)
+    def read(node: str) -> NodeSettings | NodeError:
+        documents = effective_data(client, environment, nodes[node], definitions)
+        try:
+            return arrangement.settings(node, nodes[node], documents)
+        except NodeError as error:
+            return error
 
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
-        for node, documents in zip(nodes, pool.map(read, nodes), strict=True):
-            try:
-                found[node] = arrangement.settings(node, nodes[node], documents)
-            except NodeError as error:
-                problems[node] = error.what
-    return found, problems
+        left = iter(nodes)
+        while some := list(islice(left, max(1, parallel))):
+            yield from zip(some, pool.map(read, some), strict=True)
 
 
 def sources_of(client: ConfigDBClient, environment: Environment) -> dict[str, Definition]:

@@ -74,15 +74,25 @@ def parse_pattern(text: str, value: str | None = None) -> Pattern:
 def matches(document: Mapping[str, Json], pattern: Pattern, masker: Masker) -> Iterator[tuple[KeyPath, Json]]:
     """Yield the keys of a document that match, with their values; of a mapping that matches not what is below it too,
     unless that matches by itself."""
-    stack: list[tuple[KeyPath, Json]] = [((key,), value) for key, value in reversed(list(document.items()))]
-    while stack:
-        path, value = stack.pop()
-        if pattern.matches_key(path) and pattern.matches_value(path, value, masker):
-            yield path, value
-        if isinstance(value, dict):
-            stack += [((*path, key), child) for key, child in reversed(list(value.items()))]
-        elif isinstance(value, list):
-            stack += [((*path, str(place)), child) for place, child in reversed(list(enumerate(value)))]
+    # Most keys do not match: whether one does is remembered, and its path is made only then.
+    last = pattern.parts[-1]
+    known: dict[str, bool] = {}
+
+    def walk(above: KeyPath, items: Iterable[tuple[str, Json]]) -> Iterator[tuple[KeyPath, Json]]:
+        for key, value in items:
+            ends = known.get(key)
+            if ends is None:
+                ends = known[key] = _glob(last).fullmatch(key) is not None
+            if ends:
+                path = (*above, key)
+                if pattern.matches_key(path) and pattern.matches_value(path, value, masker):
+                    yield path, value
+            if type(value) is dict:
+                yield from walk((*above, key), value.items())
+            elif type(value) is list:
+                yield from walk((*above, key), ((str(place), child) for place, child in enumerate(value)))
+
+    return walk((), document.items())
 
 
 def grouped(found: Iterable[tuple[str, str, KeyPath, Json]]) -> list[Hit]:

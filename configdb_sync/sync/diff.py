@@ -46,14 +46,15 @@ def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker
         if isinstance(one, dict) and isinstance(other, dict):
             yield from _changes(here, one, other, masker)
         else:
-            yield LeafChange(here, _shown(here, one, masker), _shown(here, other, masker))
+            yield LeafChange(here, shown_value(here, one, masker), shown_value(here, other, masker))
 
 
 def _keys(first: Iterable[str], second: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _shown(path: Path, value: Slot, masker: Masker) -> str | None:
+def shown_value(path: Path, value: Slot, masker: Masker) -> str | None:
+    """Return how one side of a change shows, None for ``ABSENT``."""
     if value is ABSENT:
         return None
     if isinstance(value, dict) and value:

@@ -47,7 +47,10 @@ class ServersHistories:
         if number == 0:
             return changes.write(self.client, place, kind, {})
         before = changes.read(self.client, place, kind)
-        self.client.revert(place.env, place.levels, place.definition, kind, number)
+        try:
+            self.client.revert(place.env, place.levels, place.definition, kind, number)
+        except MissingError as error:
+            raise _not_kept(place, kind, number, error.request_id) from None
         return DocumentEdit(place, kind, before, changes.read(self.client, place, kind))
 
 
@@ -69,10 +72,7 @@ class OwnHistories:
         """As ``Histories``."""
         versions, present = self._look(place, kind)
         if number not in {version.number for version in versions}:
-            raise MissingError(
-                f"version {number} of the {kind} of {place.data_source} at {place.level_text} isn't kept",
-                way_out="history lists those that are",
-            )
+            raise _not_kept(place, kind, number)
         kept = self.store.content(document_key(self.client.base, place, kind), number)
         return present if kept is None else kept
 
@@ -89,6 +89,14 @@ class OwnHistories:
         present = changes.read(self.client, place, kind)
         kept = [DocumentVersion(*one) for one in self.store.history(document_key(self.client.base, place, kind))]
         return with_present(kept, document_digest(present), self.store.now()), present
+
+
+def _not_kept(place: DocumentAddress, kind: str, number: int, request_id: str | None = None) -> MissingError:
+    return MissingError(
+        f"version {number} of the {kind} of {place.data_source} at {place.level_text} isn't kept",
+        way_out="`configdb-sync history` lists the versions that are",
+        request_id=request_id,
+    )
 
 
 def histories(client: ConfigDBClient, store: VersionStore) -> Histories:

@@ -66,7 +66,7 @@ def test_values_go_back_only_when_asked_and_with_a_warning(run: Run) -> None:
 
 
 def test_versions_that_are_not_kept(overridden: Run) -> None:
-    with pytest.raises(MissingError):
+    with pytest.raises(MissingError, match="version 99 of the overrides of globals at /nodes/46/ isn't kept"):
         overridden("revert", "--to", "99")
     with pytest.raises(SettingsError, match=r"no version 99 \(kept: 3, 2, 1\)"):
         overridden("diff", "--from", "99")

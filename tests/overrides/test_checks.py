@@ -76,3 +76,5 @@ def test_a_node_that_is_not_there() -> None:
     with pytest.raises(SettingsError, match="node-12") as caught:
         checks.check_nodes(["node-12"], ["node-1", "node-11"])
     assert "--new-node" in str(caught.value)
+    with pytest.raises(SettingsError, match=r"\(did you mean node-1 or node-11\?\)$"):
+        checks.check_nodes(["node-12"], ["node-1", "node-11"], may_be_new=False)

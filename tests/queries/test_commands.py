@@ -74,6 +74,15 @@ def test_an_explanation_shows_all_that_have_the_key(filled: Product) -> None:
     assert text[1].split() == ["wins", "globals", "/nodes/1/", "overrides:", "true"]
 
 
+def test_a_node_is_named_as_fuel_prints_it(filled: Product) -> None:
+    """U25: by its ID, its FQDN, or its name."""
+    for name in ("3", "node-3", "NODE-3.example.com"):
+        assert filled("lookup", "nova.debug", "--env", 5, "--node", name).out == "true\n"
+    place = ("--env", 5, "--level", "nodes=node-3", "--key", "nova.workers", "--type", "int", "--value", "9")
+    assert filled("override", *place).code == Exit.OK
+    assert filled("lookup", "nova.workers", "--env", 5, "--node", 3).out == "9\n"
+
+
 def test_an_explanation_masks_secrets(filled: Product) -> None:
     done = filled("lookup", "db_password", "--env", 5, "--node", 1, "--explain")
     assert "masked" in done.out
@@ -89,8 +98,11 @@ def test_what_is_not_there_is_named(filled: Product, trees: Path) -> None:
         done = filled("lookup", "debug", "--env", 5, "--node", "nodee", *more)
         assert done.code == Exit.USAGE
         assert "there is no node 'nodee'" in done.err
+        assert "--new-node" not in done.err
     assert filled("lookup", "a..b", "--env", 5, "--node", 1).code == Exit.USAGE
-    assert "environment 6" in filled("lookup", "debug", "--env", 6, "--node", 1).err
+    assert "it has environments: 5)" in filled("lookup", "debug", "--env", 6, "--node", 1).err
+    assert "no key in environment 5 matches none" in filled("find", "none", "--env", 5).err
+    assert "'five' is not a valid whole number" in filled("find", "none", "--env", "five").err
 
 
 def test_the_nodes_own_hiera_yaml_orders_the_data_sources(filled: Product, tmp_path: Path) -> None:
@@ -125,6 +137,8 @@ def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
     keys = {tuple(one["key"]) for one in filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json}
     assert keys == {("nova", "debug"), ("uid",), ("fqdn",)}
     assert filled("compare", "--env", 5, "--key", "nope").code == Exit.USAGE
+    done = filled("compare", "--env", 5, "--node", 1)
+    assert (done.code, "name several: --node 1,2" in done.err) == (Exit.USAGE, True)
 
 
 def test_environments_are_compared_by_their_values(filled: Product, tmp_path: Path) -> None:

@@ -1,0 +1,287 @@
+"""overrides export and apply: overrides as a file, from the command line (U28)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from configdb_sync.exits import Exit
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
+from tests.support.product import CHANGING, Product, Result
+
+CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
+ENV = ("--env", 1)
+
+FILE = """
+version: 1
+name: tuning
+environment: 1
+overrides:
+  - {level: nodes=2, data_source: globals, key: debug, value: true, reason: "bug 12"}
+  - {level: nodes=2, data_source: globals, key: cinder_rate_limits.POST, value: "5"}
+  - {level: nodes=3, data_source: globals, key: max_pool_size, value: 40}
+  - {data_source: globals, key: new_secret, value: {env: NEW_SECRET}}
+"""
+
+
+@pytest.fixture
+def cloud(product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Product:
+    shutil.copytree(CLOUD, tmp_path / "cloud")
+    assert product("sync", *ENV, "--from", tmp_path / "cloud").code == Exit.OK
+    monkeypatch.setenv("NEW_SECRET", "CANARY")
+    product.changing()
+    return product
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "overrides.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def overridden(product: Product, node: int | None, key: str) -> Result:
+    level = ("--level", f"nodes={node}") if node else ()
+    return product("get", *ENV, *level, "--data-source", "globals", "--key", key, "--overrides", "-f", "json")
+
+
+def test_a_file_is_carried_out_once(cloud: Product, file: Path) -> None:
+    done = cloud("overrides", "apply", "--file", file, "--exit-code")
+    assert done.code == Exit.DRIFT, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "tuning, environment 1: 4 overrides, 4 changes to make"
+    assert "    + debug: false -> true" in lines
+    assert '    + cinder_rate_limits.POST: "100000" -> "5"' in lines
+    assert "CANARY" not in done.out + done.err
+    assert len([request for request in cloud.changing() if "overrides" in request.path]) == 3
+    assert overridden(cloud, 2, "cinder_rate_limits").json == {"POST": "5", "PUT": "100000", "GET": "100000"}
+    assert overridden(cloud, None, "new_secret").json == "CANARY"
+    assert "bug 12" in cloud("overrides", *ENV).out
+    again = cloud("overrides", "apply", "--file", file, "--exit-code")
+    assert (again.code, again.out) == (Exit.OK, "tuning, environment 1: 4 overrides, 0 changes to make\n")
+    assert cloud.changing() == []
+
+
+def test_a_dry_run_writes_nothing(cloud: Product, file: Path) -> None:
+    done = cloud("overrides", "apply", "-f", file, "--dry-run", "--exit-code", "--format", "json")
+    assert done.code == Exit.DRIFT
+    assert cloud.changing() == []
+    assert done.json["dry_run"] is True
+    assert done.json["documents"][0] == {
+        "level": "/nodes/2/",
+        "data_source": "globals",
+        "keys": [
+            {"action": "set", "key": ["debug"], "before": False, "after": True},
+            {"action": "set", "key": ["cinder_rate_limits", "POST"], "before": "100000", "after": "5"},
+        ],
+    }
+    assert "CANARY" not in done.out
+
+
+def test_what_is_exported_has_nothing_to_apply(cloud: Product, file: Path, tmp_path: Path) -> None:
+    cloud("overrides", "apply", "-f", file)
+    out = tmp_path / "cloud-1.yaml"
+    done = cloud("overrides", "export", *ENV, "-o", out)
+    assert done.code == Exit.OK, done.err
+    assert "OVERRIDE_GLOBALS_NEW_SECRET" in done.err
+    found = yaml.safe_load(out.read_text())
+    assert [(one["level"], one["key"]) for one in found["overrides"]] == [
+        ("/", "new_secret"),
+        ("nodes=2", "cinder_rate_limits.POST"),
+        ("nodes=2", "debug"),
+        ("nodes=3", "max_pool_size"),
+    ]
+    assert "CANARY" not in out.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OVERRIDE_GLOBALS_NEW_SECRET", "CANARY")
+        assert "0 changes" in cloud("overrides", "apply", "-f", out).out
+    clear = cloud("overrides", "export", *ENV, "--with-secrets")
+    assert "value: CANARY" in clear.out
+    assert "0 changes" in cloud("overrides", "apply", "-f", "-", stdin=clear.out).out
+    assert cloud("overrides", "export", *ENV, "--with-secrets").out == clear.out
+
+
+def test_a_killed_apply_is_finished_by_the_next(cloud: Product, file: Path) -> None:
+    passed: list[str] = []
+
+    def killed(request: HttpRequest) -> HttpAnswer | None:
+        if request.method in CHANGING and "overrides" in request.path:
+            if passed:
+                raise KeyboardInterrupt
+            passed.append(request.path)
+        return None
+
+    cloud.fault = killed
+    assert cloud("overrides", "apply", "-f", file).code == Exit.INTERNAL
+    cloud.fault = None
+    assert "2 changes" in cloud("overrides", "apply", "-f", file).out
+    assert "0 changes" in cloud("overrides", "apply", "-f", file).out
+
+
+def test_nothing_is_written_if_one_override_is_wrong(cloud: Product, file: Path) -> None:
+    wrong = [
+        ("level: nodes=3", "level: role=x", "no level path"),
+        ("key: max_pool_size", "key: max_pool_size.x", "can't be set"),
+        ("data_source: globals, key: max", "data_source: nope, key: max", "no data source"),
+    ]
+    for old, new, said in wrong:
+        file.write_text(FILE.replace(old, new))
+        done = cloud("overrides", "apply", "-f", file)
+        assert done.code in {Exit.USAGE, Exit.CONFIGDB}
+        assert said in done.err
+    assert cloud.changing() == []
+
+
+def test_two_names_of_one_node_are_one(cloud: Product, file: Path) -> None:
+    named = FILE.replace("nodes=3,", "nodes=node-2.cloud.example.com,")
+    file.write_text(named)
+    done = cloud("overrides", "apply", "-f", file)
+    assert done.code == Exit.OK, done.err
+    assert done.out.count("written") == 2
+    file.write_text(named.replace("max_pool_size", "debug"))
+    assert "given twice" in cloud("overrides", "apply", "-f", file).err
+
+
+def test_the_environment_is_named_once(cloud: Product, file: Path) -> None:
+    assert "for environment 1, --env is 2" in cloud("overrides", "apply", "-f", file, "--env", 2).err
+    file.write_text(FILE.replace("environment: 1\n", ""))
+    assert "names no environment" in cloud("overrides", "apply", "-f", file).err
+    assert cloud("overrides", "apply", "-f", file, *ENV, "--dry-run").code == Exit.OK
+
+
+def test_the_runs_own_records_are_no_data_source(cloud: Product, file: Path) -> None:
+    file.write_text(FILE.replace("data_source: globals, key: debug", "data_source: records, key: debug"))
+    assert "runs' records" in cloud("overrides", "apply", "-f", file).err
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(cloud: Product, file: Path, tmp_path: Path) -> None:
+    assert "gone.yaml" in cloud("overrides", "apply", "-f", tmp_path / "gone.yaml").err
+    assert "can't be written" in cloud("overrides", "export", *ENV, "-o", tmp_path / "no/x.yaml").err
+    file.write_text(FILE.replace("{env: NEW_SECRET}", "{file: secret.txt}"))
+    assert "secret.txt" in cloud("overrides", "apply", "-f", file).err
+    (tmp_path / "secret.txt").write_text("CANARY\n")
+    assert cloud("overrides", "apply", "-f", file).code == Exit.OK
+    assert overridden(cloud, None, "new_secret").json == "CANARY"
+
+
+def test_the_list_needs_no_command(cloud: Product, file: Path) -> None:
+    cloud("overrides", "apply", "-f", file)
+    found = cloud("overrides", *ENV, "-f", "json")
+    assert len(found.json) == 3
+    assert found.out == cloud("overrides", "list", *ENV, "-f", "json").out
+    assert "Did you mean 'export'?" in cloud("overrides", "exprt").err
+
+
+SHORTER = FILE.replace("  - {level: nodes=3, data_source: globals, key: max_pool_size, value: 40}\n", "").replace(
+    '  - {level: nodes=2, data_source: globals, key: cinder_rate_limits.POST, value: "5"}\n', ""
+)
+
+
+def test_pruning_removes_what_the_file_set_and_nothing_that_a_person_set(cloud: Product, file: Path) -> None:
+    place = ("--level", "nodes=3", "--data-source", "globals")
+    cloud("override", *ENV, *place, "--key", "debug", "--type", "bool", "--value", "true")
+    cloud("overrides", "apply", "-f", file)
+    file.write_text(SHORTER)
+    assert "0 changes" in cloud("overrides", "apply", "-f", file).out
+    seen = cloud("overrides", "apply", "-f", file, "--prune", "--dry-run", "--exit-code")
+    assert seen.code == Exit.DRIFT
+    assert "    - max_pool_size: 40 -> 20 (no longer in the file)" in seen.out.splitlines()
+    assert '    - cinder_rate_limits.POST: "5" -> "100000" (no longer in the file)' in seen.out.splitlines()
+    assert overridden(cloud, 3, "max_pool_size").json == 40
+    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.OK
+    assert overridden(cloud, 3, "max_pool_size").code == Exit.USAGE
+    assert overridden(cloud, 3, "debug").json is True
+    assert overridden(cloud, 2, "cinder_rate_limits").code == Exit.USAGE
+    assert overridden(cloud, 2, "debug").json is True
+    assert "0 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+
+
+def test_what_a_person_set_or_changed_is_not_pruned(cloud: Product, file: Path) -> None:
+    place = ("--level", "nodes=3", "--data-source", "globals", "--key", "max_pool_size", "--type", "int")
+    cloud("override", *ENV, *place, "--value", 40)
+    cloud("overrides", "apply", "-f", file)
+    file.write_text(SHORTER)
+    assert "max_pool_size" not in cloud("overrides", "apply", "-f", file, "--prune", "--dry-run").out
+    file.write_text(FILE.replace("value: 40", "value: 50"))
+    assert "+ max_pool_size: 40 -> 50" in cloud("overrides", "apply", "-f", file).out
+    cloud("override", *ENV, *place, "--value", 60)
+    file.write_text(SHORTER)
+    cloud("overrides", "apply", "-f", file, "--prune")
+    assert overridden(cloud, 3, "max_pool_size").json == 60
+
+
+def test_pruning_is_by_the_files_name(cloud: Product, file: Path) -> None:
+    cloud("overrides", "apply", "-f", file)
+    file.write_text("version: 1\nname: another\nenvironment: 1\noverrides: []\n")
+    assert "0 overrides, 0 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+    file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
+    assert "0 overrides, 4 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+    assert cloud("overrides", *ENV).out == "environment 1 has no overrides.\n"
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_killed_pruning_is_finished_by_the_next(cloud: Product, file: Path, step: int) -> None:
+    cloud("overrides", "apply", "-f", file)
+    file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
+    passed: list[str] = []
+
+    def killed(request: HttpRequest) -> HttpAnswer | None:
+        if request.method in CHANGING:
+            passed.append(request.path)
+            if len(passed) > step:
+                raise KeyboardInterrupt
+        return None
+
+    cloud.fault = killed
+    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.INTERNAL
+    cloud.fault = None
+    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.OK
+    assert cloud("overrides", *ENV).out == "environment 1 has no overrides.\n"
+
+
+def test_a_reason_and_an_end_go_with_an_override(cloud: Product, file: Path, tmp_path: Path) -> None:
+    file.write_text(FILE.replace('reason: "bug 12"', 'reason: "bug 12", until: 2099-12-31T12:00:00Z'))
+    cloud("overrides", "apply", "-f", file)
+    found = yaml.safe_load(cloud("overrides", "export", *ENV).out)
+    (one,) = [one for one in found["overrides"] if one["key"] == "debug"]
+    assert (one["reason"], one["until"]) == ("bug 12", "2099-12-31T12:00:00+00:00")
+    out = tmp_path / "out.yaml"
+    out.write_text(cloud("overrides", "export", *ENV, "--with-secrets").out)
+    assert "0 changes" in cloud("overrides", "apply", "-f", out).out
+    file.write_text(FILE.replace("bug 12", "bug 13"))
+    assert "    ~ debug: true (reason or end)" in cloud("overrides", "apply", "-f", file).out
+    assert "reason: bug 13" in cloud("overrides", "export", *ENV).out
+    assert "until" not in cloud("overrides", "export", *ENV).out
+
+
+def test_an_override_whose_time_is_over_is_not_set(cloud: Product, file: Path) -> None:
+    cloud("overrides", "apply", "-f", file)
+    file.write_text(FILE.replace('reason: "bug 12"', "until: 2020-01-01"))
+    done = cloud("overrides", "apply", "-f", file, "--prune")
+    assert "time is over: debug of globals at nodes=2" in done.err
+    assert "- debug: true -> false" in done.out
+    file.write_text(FILE.replace('reason: "bug 12"', "until: tomorrow"))
+    assert "until 'tomorrow' is no time" in cloud("overrides", "apply", "-f", file).err
+
+
+def test_levels_over_a_node_need_not_be_named(product: Product, tmp_path: Path) -> None:
+    shutil.copytree(CLOUD, tmp_path / "cloud")
+    levels = ("--levels", "cluster=%{deployment_id},nodes=%{fqdn}")
+    assert product("sync", *ENV, "--from", tmp_path / "cloud", *levels).code == Exit.OK
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "{version: 1, environment: 1, overrides: ["
+        "{level: cluster=1, data_source: globals, key: new, value: 1},"
+        "{level: nodes=2, data_source: globals, key: debug, value: true}]}"
+    )
+    done = product("overrides", "apply", "-f", file)
+    assert done.code == Exit.OK, done.err
+    assert "globals at /cluster/1/nodes/node-2.cloud.example.com/" in done.out
+    out = tmp_path / "out.yaml"
+    assert product("overrides", "export", *ENV, "-o", out).code == Exit.OK
+    found = yaml.safe_load(out.read_text())["overrides"]
+    assert [one["level"] for one in found] == ["cluster=1", "nodes=node-2.cloud.example.com"]
+    assert "0 changes" in product("overrides", "apply", "-f", out).out
