@@ -12,6 +12,9 @@ NAME_LIMIT = 128
 RECORDS = "records"
 """The data source that holds the product's own records of an environment (U18); it is no file and no tenant's."""
 
+HIERARCHY = "/hierarchy"
+"""The key of a node's records that holds its hierarchy (U24). All others are data sources: none has such a name."""
+
 LevelPath = tuple[tuple[str, str], ...]
 """Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the root."""
 

@@ -50,7 +50,7 @@ _MERGES = ("first", "unique", "hash", "deep")
 @click.option("--merge", type=click.Choice(_MERGES), default="first", show_default=True, help="Hiera's merge behavior.")
 @click.option("--explain", is_flag=True, help="Show all documents that have the key, and which one wins.")
 @what_option("--from", "place", type=click.Path(path_type=Path), metavar="DIR", help="Ask node trees, not ConfigDB.")
-@file_option("--hiera-yaml", "hiera_yaml", text="The node's hiera.yaml, if it is not Fuel's own.")
+@file_option("--hiera-yaml", "hiera_yaml", text="A hiera.yaml to go by instead of the node's own.")
 @click.option("--class", "calling_class", metavar="NAME", help="The Puppet class that asks.")
 @click.option("--module", "calling_module", metavar="NAME", help="The Puppet module that asks.")
 @format_option("plain", "json", "yaml", short=True)
@@ -70,8 +70,9 @@ def lookup_key(
 ) -> None:
     """Print what Puppet on a node reads for a key.
 
-    The answer is that of Hiera on the node: data sources in the order of its hierarchy, from ConfigDB with all
-    overrides, or from the node's files.
+    The answer is that of Hiera on the node: data sources in the order of its hiera.yaml as the last run found it, from
+    ConfigDB with all overrides; or, with --from, from the node's files. Where no hiera.yaml is known, Fuel's own order
+    counts.
     """
     from configdb_sync.configdb import typed
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
@@ -97,6 +98,8 @@ def lookup_key(
         _show_explanation(said, path, session.masker, form)
     elif said.answer.found:
         click.echo(typed.text(said.answer.value, form))
+    for note in settings.notes:
+        click.echo(f"The hiera.yaml of node {said.node}: {note}", err=True)
     for name in sorted(said.answer.unknown):
         click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
     if not said.answer.found:
@@ -307,6 +310,7 @@ def _arrangement(session: Session, hiera_yaml: Path | None, asker: Any) -> Arran
 
 
 def _of_files(session: Session, place: Path, environment: int, node: str, arrangement: Arrangement) -> NodeSettings:
+    from configdb_sync.hiera import hierarchy
     from configdb_sync.hiera.documents import Reader
     from configdb_sync.nodes.directory import DirectoryNodes
 
@@ -321,7 +325,13 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         raise read
     reader = Reader()
     files = {path: reader.read(file.content).values for path, file in read.files.items()}
-    return arrangement.of_files(node, files)
+    own = None
+    if read.hiera_yaml is not None and arrangement.hierarchy is None:
+        try:
+            own = hierarchy.parse(read.hiera_yaml)
+        except DocumentError as error:
+            click.echo(f"The hiera.yaml of node {node} is not followed: {error.what}", err=True)
+    return arrangement.of_files(node, files, own)
 
 
 def _numbers(text: str) -> list[int]:

@@ -42,8 +42,27 @@ class Hierarchy:
         return found
 
 
+def to_json(hierarchy: Hierarchy) -> dict[str, Json]:
+    """Return a hierarchy as JSON."""
+    notes = {"notes": list(hierarchy.notes)} if hierarchy.notes else {}
+    return {"levels": list(hierarchy.levels), **notes}
+
+
+def from_json(value: Json) -> Hierarchy | None:
+    """Return what ``to_json`` made the value of; None if it isn't that."""
+    if not isinstance(value, dict):
+        return None
+    levels, notes = value.get("levels"), value.get("notes", [])
+    if not isinstance(levels, list) or not isinstance(notes, list):
+        return None
+    texts = [one for one in (*levels, *notes) if isinstance(one, str)]
+    if not levels or len(texts) < len(levels) + len(notes):
+        return None
+    return Hierarchy(tuple(texts[: len(levels)]), tuple(texts[len(levels) :]))
+
+
 def parse(raw: bytes) -> Hierarchy:
-    """Return the hierarchy of a ``hiera.yaml``. Raises ``DocumentError`` if it isn't one."""
+    """Return the hierarchy of a ``hiera.yaml``. Raises ``DocumentError`` if it isn't one or reads no settings files."""
     values = Reader().read(raw).values
     whole = {key.removeprefix(":"): value for key, value in values.items()}
     levels = whole.get("hierarchy", [] if whole.get("version") == 5 else ["common"])
@@ -51,7 +70,10 @@ def parse(raw: bytes) -> Hierarchy:
         levels = [levels]
     if not isinstance(levels, list):
         raise DocumentError("is no hiera.yaml: hierarchy is no list")
-    return _version5(whole, levels) if whole.get("version") == 5 else _version3(whole, levels)
+    found = _version5(whole, levels) if whole.get("version") == 5 else _version3(whole, levels)
+    if not found.levels:
+        raise DocumentError(f"reads no files of {FOLDER}")
+    return found
 
 
 def _version3(whole: Mapping[str, Json], levels: list[Json]) -> Hierarchy:

@@ -21,6 +21,12 @@ from configdb_sync.errors import FileChangedError, NodeError, NodeFileError
 HIERA = "/etc/hiera"
 """The folder of the settings files on a node."""
 
+HIERA_YAML = ("/etc/puppetlabs/puppet/hiera.yaml", "/etc/puppet/hiera.yaml", "/etc/hiera.yaml")
+"""Where a node's own ``hiera.yaml`` is: the first of these that is a file. It is read, and never written."""
+
+HIERA_YAML_LIMIT = 64 << 10
+"""Bytes of a ``hiera.yaml``; a larger one is left out."""
+
 SUFFIX = ".yaml"
 NOT_PLAIN = "has a name that is not plain UTF-8 text"
 
@@ -68,11 +74,14 @@ class NodeRead:
 
     A path in ``faults`` that ends in ``/`` is a folder that could not be listed: a file below it may exist, so do not
     take it for missing. Odd characters in these paths are escaped. No path is in both mappings.
+
+    ``hiera_yaml`` is the node's ``hiera.yaml``, None if there is none that can be read; that is no fault.
     """
 
     identity: str
     files: Mapping[str, NodeFile]
     faults: Mapping[str, NodeFileError]
+    hiera_yaml: bytes | None = field(default=None, repr=False, kw_only=True)
 
     def fault_of(self, path: str) -> NodeFileError | None:
         """Return why the file ``path``, or a folder above it, could not be read; None if all were read."""

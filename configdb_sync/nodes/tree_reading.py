@@ -12,7 +12,18 @@ from collections.abc import Sequence
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import HIERA, NOT_PLAIN, SUFFIX, NodeFile, NodeRead, ReadLimits, is_plain, shown
+from configdb_sync.nodes.node_files import (
+    HIERA,
+    HIERA_YAML,
+    HIERA_YAML_LIMIT,
+    NOT_PLAIN,
+    SUFFIX,
+    NodeFile,
+    NodeRead,
+    ReadLimits,
+    is_plain,
+    shown,
+)
 from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath
 
 _TRIES = 3
@@ -68,7 +79,7 @@ def _read(descriptor: int, most: int) -> bytes:
 
 
 def read_tree(tree: NodeTree, identity: str, limits: ReadLimits) -> NodeRead:
-    """Return what lies below the node's hiera folder.
+    """Return what lies below the node's hiera folder, and its ``hiera.yaml``.
 
     A fault's key that ends in ``/`` is a folder that could not be listed. Raises ``NodeError`` if the hiera folder
     itself can't be listed.
@@ -78,7 +89,26 @@ def read_tree(tree: NodeTree, identity: str, limits: ReadLimits) -> NodeRead:
     for path, error in node_files.aliases(reading.files).items():
         del reading.files[path]
         reading.fault(path, error)
-    return NodeRead(identity, dict(sorted(reading.files.items())), dict(sorted(reading.faults.items())))
+    files, faults = dict(sorted(reading.files.items())), dict(sorted(reading.faults.items()))
+    return NodeRead(identity, files, faults, hiera_yaml=_read_hiera_yaml(tree))
+
+
+def _read_hiera_yaml(tree: NodeTree) -> bytes | None:
+    for path in HIERA_YAML:
+        try:
+            with tree.at(path) as place:
+                if not place.regular:
+                    continue
+                descriptor = open_regular(place)
+                try:
+                    return read_whole(descriptor, HIERA_YAML_LIMIT)[0]
+                finally:
+                    os.close(descriptor)
+        except NodeFileError:
+            return None
+        except OSError:
+            continue
+    return None
 
 
 class _TreeReading:

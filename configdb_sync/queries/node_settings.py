@@ -12,11 +12,11 @@ from configdb_sync.configdb.model import Definition, Environment
 from configdb_sync.errors import NodeError
 from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
 from configdb_sync.hiera.data_sources import SUFFIX, DataSource, NodeMap, map_node
-from configdb_sync.hiera.hierarchy import Hierarchy
+from configdb_sync.hiera.hierarchy import Hierarchy, from_json
 from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of, layout_of
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json
-from configdb_sync.names import RECORDS, LevelPath
+from configdb_sync.names import HIERARCHY, RECORDS, LevelPath
 
 _BASE = tuple(dict.fromkeys(name.removesuffix(SUFFIX) for layout in Layout for name in layout.base_files))
 _BY_ASKER = {
@@ -50,7 +50,7 @@ class NodeSettings:
     """One node's layers, the one that Hiera asks first coming first, and what it knows of the node.
 
     ``node``: the value of its level. ``layers``: by data source's name, those that have any data. ``unread``: data
-    sources with data that no level of the hierarchy reads.
+    sources with data that no level of the hierarchy reads. ``notes``: what is not followed of the node's own hierarchy.
     """
 
     node: str
@@ -58,6 +58,7 @@ class NodeSettings:
     layers: tuple[Layer, ...] = field(repr=False)
     variables: Mapping[str, Json] = field(repr=False)
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def documents(self) -> dict[str, Document]:
@@ -71,14 +72,19 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How documents become layers: data sources beside the default ones, the hierarchy if it is known, who asks."""
+    """How documents become layers: data sources beside the default ones, who asks, and the hierarchy.
+
+    ``hierarchy``: one that holds for all nodes, whatever their own is. None: each node's own, else the default order.
+    """
 
     data_sources: Sequence[Json] = ()
     hierarchy: Hierarchy | None = None
     asker: Asker = NOBODY
 
-    def settings(self, node: str, levels: LevelPath, documents: Mapping[str, Document]) -> NodeSettings:
-        """Return a node's layers from its effective data by data source; pure.
+    def settings(
+        self, node: str, levels: LevelPath, documents: Mapping[str, Document], own: Hierarchy | None = None
+    ) -> NodeSettings:
+        """Return a node's layers from its effective data by data source; ``own`` is its hierarchy, if known. Pure.
 
         Raises ``NodeError`` if the data has no base file that tells who the node is.
         """
@@ -88,21 +94,28 @@ class Arrangement:
         sources = parse_entries(self.data_sources, DEFAULT[layout])
         found = map_node(sources, facts.scope, [name + SUFFIX for name in there])
         variables = {**_variables(facts), **self.asker.variables}
-        if self.hierarchy is None:
+        hierarchy = self.hierarchy or own
+        if hierarchy is None:
             names = list(self._in_default_order(sources, found))
         else:
-            paths = self.hierarchy.paths(variables)
+            paths = hierarchy.paths(variables)
             names = [name for path in paths if (name := found.source_of(path + SUFFIX)) is not None]
         read = [name for name in dict.fromkeys(names) if name in there]
         unread = tuple(sorted(there.keys() - set(read)))
-        return NodeSettings(node, levels, tuple(Layer(name, there[name]) for name in read), variables, unread)
+        layers = tuple(Layer(name, there[name]) for name in read)
+        notes = own.notes if own is not None and self.hierarchy is None else ()
+        return NodeSettings(node, levels, layers, variables, unread, notes)
 
-    def of_files(self, node: str, files: Mapping[str, Document]) -> NodeSettings:
-        """Return a node's layers from its files by path below ``/etc/hiera``; pure. Raises ``NodeError``."""
+    def of_files(self, node: str, files: Mapping[str, Document], own: Hierarchy | None = None) -> NodeSettings:
+        """Return a node's layers from its files by path below ``/etc/hiera``; ``own`` is its hierarchy, if known. Pure.
+
+        Raises ``NodeError``.
+        """
         layout = layout_of(files)
         facts = facts_of(layout, {path: files[path] for path in layout.base_files if path in files})
         found = map_node(parse_entries(self.data_sources, DEFAULT[layout]), facts.scope, files)
-        return self.settings(node, (), {found.files[path]: files[path] for path in files if path in found.files})
+        documents = {found.files[path]: files[path] for path in files if path in found.files}
+        return self.settings(node, (), documents, own)
 
     def _in_default_order(self, sources: Sequence[DataSource], found: NodeMap) -> Iterator[str]:
         for source in sources:
@@ -136,12 +149,15 @@ def read_settings(
 
     No more than a few nodes are held at a time. Raises ``ConfigDBError``.
     """
-    definitions = sources_of(client, environment)
+    definitions = client.definitions(environment)
+    records = definitions.get(RECORDS) if arrangement.hierarchy is None else None
+    definitions = {name: one for name, one in definitions.items() if name != RECORDS}
 
     def read(node: str) -> NodeSettings | NodeError:
         documents = effective_data(client, environment, nodes[node], definitions)
+        kept = {} if records is None else client.values(environment.id, nodes[node], records.id)
         try:
-            return arrangement.settings(node, nodes[node], documents)
+            return arrangement.settings(node, nodes[node], documents, from_json(kept.get(HIERARCHY)))
         except NodeError as error:
             return error
 

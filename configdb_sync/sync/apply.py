@@ -62,7 +62,9 @@ class _NodeTask:
         work = self.work
         names = {document.data_source for document in work.documents}
         records = self.run.records
-        self._memory = NodeMemory(records, self.node, work.records, work.stored, names, outdated=work.outdated)
+        self._memory = NodeMemory(
+            records, self.node, work.records, work.stored, names, outdated=work.outdated, hierarchy=work.hierarchy
+        )
 
     @property
     def node(self) -> str:

@@ -59,7 +59,10 @@ def files_digest(
         [entry if isinstance(entry, str) else dict(entry) for entry in data_sources],
     ]
     files = {path: [file.sha256, file.target] for path, file in read.files.items()}
-    return hashlib.sha256(canonical([settings, files]).encode("ascii")).hexdigest()
+    whole: list[Any] = [settings, files]
+    if read.hiera_yaml is not None:
+        whole.append(hashlib.sha256(read.hiera_yaml).hexdigest())
+    return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()
 
 
 def state_of(files: str, etags: Sequence[Mapping[int, Etags]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
-from configdb_sync.hiera import HieraDocument, Reader
+from configdb_sync.hiera import HieraDocument, Reader, hierarchy
 from configdb_sync.hiera.data_sources import NodeMap, map_node
 from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
@@ -130,7 +130,8 @@ class Examiner:
                 remote = RemoteNodeWithFolders(remote, folders, own or remote.records())
                 plan.moves, plan.held = remote.moves, remote.held
                 plan.notes += remote.notes
-        records = NodeRecords(own, elsewhere, remote)
+        order = _hierarchy(read, plan)
+        records = NodeRecords(own, elsewhere, remote, order)
         if run.source is None:
             records = replace(records, others=self._elsewhere.of_node(levels, facts.scope).of)
         guard = IdentityGuard(layout, values, partial(self._identifier.identity, layout))
@@ -139,7 +140,9 @@ class Examiner:
         run.remote.want(wanted)
         documents = self._documents(node, self._paths(node, mapped))
         fresh = records.unknown and not node.unrecorded
-        return NodeWork(plan.build(), remote, documents, wanted, own, frozenset(elsewhere), fresh, files, plan.moves)
+        return NodeWork(
+            plan.build(), remote, documents, wanted, own, frozenset(elsewhere), fresh, files, plan.moves, order
+        )
 
     def _documents(self, node: _Node, paths: Mapping[str, str]) -> tuple[DocumentWork, ...]:
         documents, reached = [], set()
@@ -262,6 +265,17 @@ class Examiner:
         if unsafe is not None and unsafe not in self._run.allowed:
             node.plan.unsafe.append(unsafe)
             raise withheld(unsafe)
+
+
+def _hierarchy(read: NodeRead, plan: PlanBuilder) -> Json:
+    """Return the hierarchy of the node's ``hiera.yaml``; None if there is none to go by, which the plan notes."""
+    if read.hiera_yaml is None:
+        return None
+    try:
+        return hierarchy.to_json(hierarchy.parse(read.hiera_yaml))
+    except DocumentError as error:
+        plan.notes.append(f"lookups don't follow its hiera.yaml: {error.what}")
+        return None
 
 
 @dataclass

@@ -5,6 +5,8 @@ By the digests a new master doesn't take our writing for the node's. They are on
 keys (what the node means by them, what the file may hold of ours, and the leaves that are ours alone), the types that
 JSON lacks in them, the keys left ambiguous, and the sha256 of a file that was made for an override. Keys that aren't
 hidden need no memory: for them the file is the truth.
+
+Beside them is the node's hierarchy, by which lookups from ConfigDB go (``HIERARCHY``).
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class NodeMemory:
 
     ``known`` are our own records, by data source. ``stored`` is what ConfigDB holds of the node (None if it was not
     asked), ``worked_on`` the data sources of this run: records of others stay in ConfigDB. ``outdated`` ones are
-    written again even without a change, so that they are the newest.
+    written again even without a change, so that they are the newest. ``hierarchy`` is the node's, None if it is
+    unknown: then the one in ConfigDB stays.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class NodeMemory:
         worked_on: Collection[str],
         *,
         outdated: Collection[str] = (),
+        hierarchy: Json = None,
     ) -> None:
         self._records = records
         self._node = node
@@ -43,6 +47,7 @@ class NodeMemory:
         self._stored = stored
         self._worked_on = worked_on
         self._outdated = set(outdated)
+        self._hierarchy = hierarchy
         self._told = True if stored is None else stored.has_records or not self._known
 
     def remember(self, records: Mapping[str, Record]) -> None:
@@ -62,12 +67,14 @@ class NodeMemory:
         self._told = self._told and not changed and not gone
 
     def tell_configdb(self) -> None:
-        """Store the digests of the records in ConfigDB, for other masters."""
-        if self._told or self._stored is None:
+        """Store the digests of the records in ConfigDB, for other masters, and the hierarchy, for lookups."""
+        if self._stored is None or (self._told and self._hierarchy is None):
             return
         kept = {name: to_json(record) for name, record in self._known.items()}
+        if self._told and not self._stored.lacks(self._hierarchy, kept):
+            return
         others = {name: found for name, found in self._stored.records().items() if name not in self._worked_on}
-        self._stored.keep_records({**others, **kept})
+        self._stored.keep_records({**others, **kept}, self._hierarchy)
         self._told = True
 
 

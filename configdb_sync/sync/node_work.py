@@ -64,7 +64,8 @@ class NodeWork:
 
     ``outdated``: the data sources of which another environment has newer records. ``fresh``: nothing was ever uploaded
     of this node. ``files``: the digest of its files if the run may remember the node's fingerprint. ``moves``:
-    overrides to be moved out of folders' documents before anything else.
+    overrides to be moved out of folders' documents before anything else. ``hierarchy``: the node's, as JSON, None if
+    it is unknown.
     """
 
     plan: NodePlan
@@ -76,6 +77,7 @@ class NodeWork:
     fresh: bool = False
     files: str | None = None
     moves: tuple[OverrideMove, ...] = ()
+    hierarchy: Json = None
 
 
 class UploadSource(Protocol):

@@ -30,12 +30,14 @@ class NodeRecords:
     """What is remembered of one node, by data source.
 
     ``own`` are our records of it in this environment, ``elsewhere`` newer ones of other environments, ``stored`` what
-    ConfigDB has. ``others`` returns the digests of a document's records in other environments, with the values there.
+    ConfigDB has; ``hierarchy`` is the node's, which it may keep beside them. ``others`` returns the digests of a
+    document's records in other environments, with the values there.
     """
 
     own: Mapping[str, Record]
     elsewhere: Mapping[str, Record]
     stored: RemoteNode
+    hierarchy: Json = None
     others: Callable[[str], Iterable[tuple[DigestRecord, Document]]] = lambda _: ()
 
     @functools.cached_property
@@ -45,7 +47,7 @@ class NodeRecords:
 
     @functools.cached_property
     def _agreed(self) -> bool:
-        return self.stored.agrees({name: to_json(record) for name, record in self.own.items()})
+        return self.stored.agrees({name: to_json(record) for name, record in self.own.items()}, self.hierarchy)
 
     @functools.cached_property
     def _restored(self) -> bool:

@@ -16,7 +16,7 @@ from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import AmbiguousError
 from configdb_sync.hiera import HieraDocument
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
-from configdb_sync.names import LevelPath, place_of
+from configdb_sync.names import HIERARCHY, LevelPath, place_of
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.fingerprint import state_of
 from configdb_sync.sync.folder_documents import FolderDocuments, HeldOverride, OverrideMove, as_read, content_of
@@ -106,6 +106,9 @@ class RemoteNode:
 
     def records(self) -> dict[str, Json]:
         """Return what ConfigDB keeps of our own records of this node, by data source (``node_records``)."""
+        return {name: record for name, record in self._kept().items() if name != HIERARCHY}
+
+    def _kept(self) -> dict[str, Json]:
         definition = self._remote.records
         if self._records is None:
             known = None if self._etags is None or definition is None else self._etags.get(definition)
@@ -115,15 +118,31 @@ class RemoteNode:
                 self._records = self._client.values(self._environment, self.levels, definition)
         return self._records
 
-    def agrees(self, records: dict[str, Json]) -> bool:
-        """Tell whether ConfigDB keeps just these of our records, or none at all."""
+    def agrees(self, records: dict[str, Json], hierarchy: Json = None) -> bool:
+        """Tell whether ConfigDB keeps just these of our records, or none at all.
+
+        ``hierarchy``: the node's, which it may keep beside them, None if it is unknown.
+        """
         definition = self._remote.records
         if definition is None or not self._there:
             return True
         known = None if self._etags is None else self._etags.get(definition)
-        if known is not None:
-            return known.values in {EMPTY_DIGEST, document_digest(records)}
+        if known is not None and known.values in {EMPTY_DIGEST, *_digests(records, hierarchy)}:
+            return True
         return not self.records() or same(self.records(), records)
+
+    def lacks(self, hierarchy: Json, records: dict[str, Json]) -> bool:
+        """Tell whether ConfigDB could keep the node's hierarchy, and has another one or none.
+
+        ``records`` are probably kept beside it: if so, the digest tells.
+        """
+        definition = self._remote.records
+        if hierarchy is None or definition is None or not self._remote.reaches(self.levels):
+            return False
+        known = None if self._etags is None else self._etags.get(definition)
+        if self._records is None and known is not None and known.values == _digests(records, hierarchy)[-1]:
+            return False
+        return not same(self._kept().get(HIERARCHY), hierarchy)
 
     @property
     def has_records(self) -> bool:
@@ -132,12 +151,19 @@ class RemoteNode:
         known = None if self._etags is None or definition is None else self._etags.get(definition)
         return known is None or known.values != EMPTY_DIGEST
 
-    def keep_records(self, records: dict[str, Json]) -> None:
-        """Store what ConfigDB is to keep of our records of this node; nothing is sent if it has just that."""
+    def keep_records(self, records: dict[str, Json], hierarchy: Json = None) -> None:
+        """Store what ConfigDB is to keep of our records of this node; nothing is sent if it has just that.
+
+        ``hierarchy``: the node's; None leaves the one that is kept.
+        """
         definition = self._remote.records
-        if definition is not None and not same(records, self.records()):
-            self._client.put_values(self._environment, self.levels, definition, records)
-            self._records = records
+        if definition is None:
+            return
+        hierarchy = self._kept().get(HIERARCHY) if hierarchy is None else hierarchy
+        whole = records if hierarchy is None else {**records, HIERARCHY: hierarchy}
+        if not same(whole, self._kept()):
+            self._client.put_values(self._environment, self.levels, definition, whole)
+            self._records = whole
 
     def above(self, data_source: str) -> tuple[Level, ...]:
         """Return the levels over the node's, root first."""
@@ -162,6 +188,12 @@ class RemoteNode:
         """Return the digest of the effective data as it was before this run."""
         known = self._known(data_source)
         return document_digest(self.effective(data_source)) if known is None else known.effective
+
+
+def _digests(records: dict[str, Json], hierarchy: Json) -> list[str]:
+    """Return the digests that a node's records may have: alone, and with the hierarchy beside them."""
+    beside = [] if hierarchy is None else [{**records, HIERARCHY: hierarchy}]
+    return [document_digest(one) for one in (records, *beside)]
 
 
 class _Split(NamedTuple):

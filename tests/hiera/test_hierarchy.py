@@ -88,6 +88,8 @@ hierarchy:
         (":backends: [json]\n:hierarchy: [a]", "yaml is not among"),
         (":hierarchy: [a]\n:yaml:\n  :datadir: /srv/data", "/srv/data"),
         ("version: 5\nhierarchy: [a]", "entry 1"),
+        ("version: 5\nhierarchy: [{name: a, path: a.yaml, datadir: data}]", "no files of /etc/hiera"),
+        (":hierarchy: []", "no files of /etc/hiera"),
         ("a: [", "line"),
     ],
 )

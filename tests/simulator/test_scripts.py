@@ -101,6 +101,22 @@ def read(nodes: MCollectiveNodes) -> Outcome:
     return dict(found.files), {path: str(fault) for path, fault in found.faults.items()}
 
 
+@pytest.mark.parametrize("size", [0, 200, 65_536, 65_537])
+def test_a_hiera_yaml_reads_the_same(tmp_path: Path, size: int) -> None:
+    node = odd_node(tmp_path)
+    (node / "etc/puppet").mkdir()
+    (node / "etc/puppet/hiera.yaml").symlink_to("../hiera.yaml")
+    (node / "etc/hiera.yaml").write_bytes(b"#" * size)
+    found = Both(node).same(_hiera_yaml)
+    assert found == (b"#" * size if size <= 65_536 else None)
+
+
+def _hiera_yaml(nodes: MCollectiveNodes) -> bytes | None:
+    (found,) = nodes.read(["46"])
+    assert isinstance(found, NodeRead), found
+    return found.hiera_yaml
+
+
 def test_a_tree_reads_the_same(tmp_path: Path) -> None:
     files, faults = Both(odd_node(tmp_path)).same(read)
     assert len(files) == 7

@@ -109,6 +109,23 @@ def test_the_reason_of_an_override_wakes_no_node(product: Product, trees: Path, 
     assert parsed == []
 
 
+def test_a_nodes_hiera_yaml_is_part_of_what_it_is(product: Product, trees: Path, parsed: list[int]) -> None:
+    text = ":hierarchy: [astute, globals]\n"
+    for node in (1, 2):
+        (trees / f"node-{node}/etc/hiera.yaml").write_text(text)
+    sync(product, trees)
+    parsed.clear()
+    sync(product, trees)
+    assert parsed == []
+    (trees / "node-2/etc/hiera.yaml").write_text(":hierarchy: [globals, astute]\n")
+    sync(product, trees)
+    assert parsed != []
+    sync(product, trees)
+    parsed.clear()
+    sync(product, trees)
+    assert parsed == []
+
+
 def test_problems_are_never_put_to_rest(product: Product, trees: Path, parsed: list[int]) -> None:
     sync(product, trees)
     (trees / "node-2/etc/hiera/globals.yaml").write_text("a: [\n")

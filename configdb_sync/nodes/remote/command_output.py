@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from configdb_sync.errors import NodeFileError
 from configdb_sync.nodes import node_files
-from configdb_sync.nodes.node_files import shown
+from configdb_sync.nodes.node_files import HIERA_YAML_LIMIT, shown
 from configdb_sync.nodes.remote.commands import ARGUMENTS_LIMIT, PIECES_LIMIT, Piece, letters
 
 _SHOWN = 200
@@ -156,6 +156,7 @@ class Listing:
     ``targets``: where links and the folders themselves lead, empty if nowhere. ``digests``: sha256 in hex of the
     regular files named ``*.yaml``; ``contents``: those that were printed and have their digest. ``large``: files beyond
     the limit. ``unlistable``: folders that can't be read. ``whole``: whether the listing came to its end.
+    ``hiera_yaml``: the node's, None if there is none or it is too large.
     """
 
     whole: bool = False
@@ -165,6 +166,7 @@ class Listing:
     unlistable: set[bytes] = field(default_factory=set)
     digests: dict[bytes, str] = field(default_factory=dict)
     contents: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    hiera_yaml: bytes | None = field(default=None, repr=False)
 
 
 def listed(content: bytes, *, contents: bool = True) -> Listing:
@@ -186,6 +188,7 @@ class _ListingParser:
     def parse(self) -> Listing:
         if self._record() != _MAGIC:
             raise OutputError("its answer doesn't begin as it should")
+        self._hiera_yaml()
         try:
             while not (self._place + len(_END) == len(self._content) and self._content.endswith(_END)):
                 self._item()
@@ -204,6 +207,11 @@ class _ListingParser:
         record = self._content[self._place : place]
         self._place = place + 1
         return record
+
+    def _hiera_yaml(self) -> None:
+        if self._content.startswith(b"h ", self._place):
+            content = decoded(self._record()[2:])
+            self._found.hiera_yaml = content if len(content) <= HIERA_YAML_LIMIT else None
 
     def _item(self) -> None:
         record = self._record()

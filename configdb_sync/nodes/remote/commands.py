@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from configdb_sync.nodes.node_files import HIERA, NodeFile
+from configdb_sync.nodes.node_files import HIERA, HIERA_YAML, HIERA_YAML_LIMIT, NodeFile
 
 OUTPUT_LIMIT = 1_900_000
 """Characters that a reading command prints at most (a multiple of 4, as base64 is): a message stays below 2 MB."""
@@ -58,8 +58,12 @@ class Commands:
         return self.root + HIERA
 
     def read(self, folders: Sequence[bytes], *, contents: bool = True) -> str:
-        """Return the command that prints all settings files below ``folders``, or just lists them; see ``listing``."""
-        return self._command("read", self.file_limit, OUTPUT_LIMIT, "cat" if contents else "true", *folders)
+        """Return the command that prints the node's ``hiera.yaml`` and all settings files below ``folders``, or just
+        lists these; see ``listing``."""
+        own = [self.root + path for path in HIERA_YAML]
+        how = "cat" if contents else "true"
+        # One byte more than the limit tells a file that is larger.
+        return self._command("read", self.file_limit, OUTPUT_LIMIT, how, HIERA_YAML_LIMIT + 1, *own, *folders)
 
     def pieces(self, pieces: Sequence[Piece]) -> str:
         """Return the command that prints pieces of files; see ``pieces``."""

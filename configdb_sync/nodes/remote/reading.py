@@ -53,6 +53,7 @@ class NodeReading:
     _room: int = 0
     _entries: int = 0
     _requests: int = 0
+    _hiera_yaml: bytes | None = None
 
     def __post_init__(self) -> None:
         self._roots = [self.commands.hiera.encode()]
@@ -73,6 +74,7 @@ class NodeReading:
                 return self._pieces(self._asked, output.stdout)
             stream = unpacked(output.stdout, self.limits.stream)
             listing = listed(stream.content, contents=self._with_contents)
+            self._hiera_yaml = listing.hiera_yaml
             if not listing.whole:
                 # The contents that came are kept; the list is read again without any.
                 self._early = {path: (listing.digests[path], found) for path, found in listing.contents.items()}
@@ -220,7 +222,8 @@ class NodeReading:
             return self.commands.pieces(self._asked)
         for path, error in node_files.aliases(self._files).items():
             self._fault(path, error)
-        return NodeRead(self.identity, dict(sorted(self._files.items())), dict(sorted(self._faults.items())))
+        files, faults = dict(sorted(self._files.items())), dict(sorted(self._faults.items()))
+        return NodeRead(self.identity, files, faults, hiera_yaml=self._hiera_yaml)
 
 
 def _folders_of(path: bytes) -> Iterator[bytes]:

@@ -37,8 +37,10 @@ def _bytes(text: str) -> bytes:
 
 
 def _stream(tree: Tree, arguments: Sequence[str]) -> bytes:
-    large, contents, folders = int(arguments[0]), arguments[2] == "cat", arguments[3:]
+    large, contents, folders = int(arguments[0]), arguments[2] == "cat", arguments[7:]
+    own = [entry for path in arguments[4:7] if isinstance(entry := tree.find(path), File)]
     found = [b"configdb-sync 1\0"]
+    found += [b"h " + base64.b64encode(entry.content[: int(arguments[3])]) + b"\0" for entry in own[:1]]
     names: list[str] = []
     for folder in folders:
         real = tree.real(folder)

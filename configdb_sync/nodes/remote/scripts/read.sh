@@ -1,9 +1,11 @@
 # Prints all settings files below some folders as one compressed stream, cut after so many characters.
 # Arguments: the most bytes of one file, the most characters to print, "cat" to print contents ("true" for none), the
-# folders. There are as few programs in it as can be: starting them is what it takes.
+# most bytes of a hiera.yaml, three places where it may be, the folders. There are as few programs in it as can be:
+# starting them is what it takes.
 #
 # In the stream: records that end in NUL, in any order after the first; at the very end "end".
 #   configdb-sync 1        the first one
+#   h BASE64               right behind it: the first hiera.yaml that is there, if any
 #   t PATH NUL TARGET      where a link or one of the folders leads, empty if nowhere; behind a link's target "\n."
 #   f KIND MODE OWNER GROUP SIZE TIME DEVICE INODE PATH     a folder, an entry named *.yaml, or what a link leads to
 #   x PATH                 a file that is larger than the most
@@ -13,9 +15,14 @@
 # starts it.
 export large=$1 print=$3
 most=$2
-shift 3
 {
     printf 'configdb-sync 1\0'
+    for file in "$5" "$6" "$7"; do
+        [ -f "$file" ] && [ -r "$file" ] || continue
+        printf 'h %s\0' "$(head -c "$4" -- "$file" | base64 -w 0)"
+        break
+    done
+    shift 7
     for folder do
         cd -P -- "$folder" && printf 't %s\0%s\0' "$folder" "$PWD" || printf 't %s\0\0' "$folder"
     done
