@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,39 @@ class _Places:
 
         return self._addresses.named(changes.parse_levels((text,)), lambda: self._seen) if text else ()
 
+    def listed(self) -> Iterator[tuple[str, LevelPath | None, str]]:
+        """Yield the documents that may hold overrides: their level as ``--level`` takes it, its path (None if that is
+        unknown), and their data source. A server that lists no overrides is asked for all of the nodes that it or runs
+        know.
+
+        Raises ``ConfigDBError``.
+        """
+        from configdb_sync.configdb import changes
+        from configdb_sync.configdb.model import ServerKind
+        from configdb_sync.overrides import export
+
+        client, environment = self.client, self.environment
+        if client.keeps_versions:
+            for document in client.overrides_of(environment):
+                # A document is that of its innermost level, the only one that is listed.
+                level = export.level_text(export.level_path(document.place))
+                path = None
+                with contextlib.suppress(SettingsError):
+                    path = self.levels(level)
+                yield level, path, document.data_source
+            return
+        known = changes.existing(client, environment)
+        values = {value for node in self._seen for value in self._addresses.values_of(node, self._seen)}
+        if client.server() is not ServerKind.LEGACY and self._addresses.node_level in known.levels:
+            values.update(client.level_values(environment, self._addresses.node_level))
+        paths = self._addresses.paths(values, self._seen)
+        whole = {path[:depth] for path in paths.values() for depth in range(len(path) + 1)} | {()}
+        for data_source in client.definitions(known):
+            for path in sorted(whole):
+                yield export.level_text(path[-1:]), path, data_source
+            for value in sorted(values - paths.keys()):
+                yield f"{self._addresses.node_level}={value}", None, data_source
+
     def find(self, levels: LevelPath, data_source: str) -> DocumentAddress:
         """Return a place. Raises as ``changes.find``."""
         from configdb_sync.configdb import changes
@@ -131,7 +164,7 @@ class _Places:
 def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[str]]:
     """Return all overrides of an environment, leaf by leaf, and the levels whose whole path is unknown.
 
-    Raises as ``overrides_of``.
+    Raises ``ConfigDBError``.
     """
     from configdb_sync.configdb import changes
     from configdb_sync.configdb.model import OVERRIDES, VALUES
@@ -140,19 +173,17 @@ def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[s
     client, known, now = places.client, notes.read(places.environment), SystemClock().now()
     found: list[Wanted] = []
     unknown: list[str] = []
-    for document in client.overrides_of(places.environment):
-        if document.data_source == RECORDS:
+    for level, path, data_source in places.listed():
+        if data_source == RECORDS:
             continue
-        # A document is that of its innermost level, the only one that is listed.
-        level = export.level_text(export.level_path(document.place))
-        try:
-            place = places.find(places.levels(level), document.data_source)
-        except SettingsError:
-            unknown.append(f"{document.data_source} at {level}")
+        if path is None:
+            unknown.append(f"{data_source} at {level}")
             continue
-        beneath = {**changes.above(client, place), **changes.read(client, place, VALUES)}
+        place = places.find(path, data_source)
         overrides = changes.read(client, place, OVERRIDES)
-        found += export.entries(place, level, (beneath, overrides), known, now)
+        if overrides:
+            beneath = {**changes.above(client, place), **changes.read(client, place, VALUES)}
+            found += export.entries(place, level, (beneath, overrides), known, now)
     return found, unknown
 
 

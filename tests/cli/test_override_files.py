@@ -267,6 +267,38 @@ def test_an_override_whose_time_is_over_is_not_set(cloud: Product, file: Path) -
     assert "until 'tomorrow' is no time" in cloud("overrides", "apply", "-f", file).err
 
 
+@pytest.mark.parametrize("server", ["tuning-box 0.1.0", "tuning-box master"])
+def test_tuning_box_is_served_as_well(
+    product: Product, file: Path, tmp_path: Path, legacy_url: str, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    shutil.copytree(CLOUD, tmp_path / "cloud")
+    monkeypatch.setenv("NEW_SECRET", "CANARY")
+    there = ("--configdb", legacy_url) if server == "tuning-box 0.1.0" else ()
+    product.plain = True
+    assert product("sync", *ENV, "--from", tmp_path / "cloud", "--parallel", 1, *there).code == Exit.OK
+    place = (*ENV, "--level", "nodes=1", "--data-source", "globals", "--key", "debug")
+    assert product("override", *place, "--type", "bool", "--value", "true", *there).code == Exit.OK
+    done = product("overrides", "apply", "-f", file, *there)
+    assert done.code == Exit.OK, done.err
+    found = yaml.safe_load(product("overrides", "export", *ENV, *there).out)["overrides"]
+    assert [(one["level"], one["key"]) for one in found] == [
+        ("/", "new_secret"),
+        ("nodes=1", "debug"),
+        ("nodes=2", "cinder_rate_limits.POST"),
+        ("nodes=2", "debug"),
+        ("nodes=3", "max_pool_size"),
+    ]
+    assert found[3]["reason"] == "bug 12"
+    file.write_text(SHORTER)
+    assert "2 changes" in product("overrides", "apply", "-f", file, "--prune", *there).out
+    found = yaml.safe_load(product("overrides", "export", *ENV, *there).out)["overrides"]
+    assert [(one["level"], one["key"]) for one in found] == [
+        ("/", "new_secret"),
+        ("nodes=1", "debug"),
+        ("nodes=2", "debug"),
+    ]
+
+
 def test_levels_over_a_node_need_not_be_named(product: Product, tmp_path: Path) -> None:
     shutil.copytree(CLOUD, tmp_path / "cloud")
     levels = ("--levels", "cluster=%{deployment_id},nodes=%{fqdn}")
