@@ -1,7 +1,7 @@
 """Where a node is in ConfigDB's hierarchy (U6, U16): from its facts, and from the id or FQDN that a person gives.
 
 A hierarchy's levels have templates: ``cluster=%{deployment_id},nodes=%{fqdn}``. The last level is the nodes' own. A
-document belongs to the value of its own level, whatever the values of the levels over it are. Pure.
+document belongs to the value of its own level, whatever the values of the levels above it. Pure.
 """
 
 from __future__ import annotations

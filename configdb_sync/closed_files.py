@@ -1,4 +1,4 @@
-"""What is trusted of the file system: files that hold secrets are closed to others, and paths are nobody else's."""
+"""Checks of the file system: files with secrets are closed to other users, and no other user controls a path."""
 
 from __future__ import annotations
 

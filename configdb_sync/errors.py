@@ -1,7 +1,7 @@
-"""The one tree of errors. Each class is a meaning; its fields are facts, its text is made from them.
+"""The one tree of errors. Each class stands for one meaning; its text is made from its fields.
 
-A class says what kind of fault it is; ``exits`` maps the kinds to exit codes. A room that needs a finer
-meaning derives its own class beside its code from one of these.
+A class says what kind of fault it is; ``exits`` maps the kinds to exit codes. A package that needs a finer
+meaning derives its own class from one of these, beside its code.
 """
 
 from __future__ import annotations

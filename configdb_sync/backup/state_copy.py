@@ -1,4 +1,4 @@
-"""The state as a whole: copied to a backup while services and runs are at work, and restored from one."""
+"""The state as a whole: copied to a backup while services and runs are active, and restored from one."""
 
 from __future__ import annotations
 

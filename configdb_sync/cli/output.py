@@ -1,6 +1,6 @@
 """How results reach the user: standard streams that never break a command, JSON, private files, progress.
 
-What a command does matters more than whether someone reads its output: ``configdb-sync plan | head -1`` ends with the
+A command does its work whether or not its output is read: ``configdb-sync plan | head -1`` ends with the
 command's own exit code, and a run isn't stopped because its log is gone. Progress goes to standard error, so that
 results stay clean.
 """

@@ -1,6 +1,6 @@
 """Contents: a document as it is kept, compressed and addressed by its text.
 
-``key_digests`` lie beside it, so that the digest of effective data, and which override has any effect, are told
+``key_digests`` are stored beside it. From them follow the digest of effective data and which override has any effect,
 without reading a document.
 """
 

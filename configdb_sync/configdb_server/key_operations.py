@@ -1,7 +1,7 @@
 """Keys operations on one JSON value: ``set``, ``delete``, ``get`` by paths of keys and indexes. Pure.
 
 Compatible with tuning-box master: parents must exist, list items go by number or numeric text, negative ones from
-the end. Every fault is ``KeyPathError`` (409), unlike there also an index that is no number.
+the end. Every fault is a ``KeyPathError`` (409). For an index that is no number, tuning-box differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Adapters for requests: calls that end in time, and no secret in clear to a peer that offers TLS (S05, U12).
 
-A socket's time limit starts anew with each byte received, so a peer that sends a byte now and then could hold a call
-for ever. Here every read of an answer, headers included, gets no more than what is left of the call's total.
+A socket's time limit starts anew with each byte received, so a peer that sends a byte now and then could delay a call
+for ever. Here every read of an answer, headers included, gets at most the rest of the call's total time.
 """
 
 from __future__ import annotations

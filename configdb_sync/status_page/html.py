@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parent / "templates"
 LONGEST_SHOWN = 400
 """Characters of one value that are shown; a longer one is cut, with its length."""
 
-_WORDS = {"ACTIVE": "in step", "BUILD": "a run is at work", "ERROR": "failed", None: "nobody says"}
+_WORDS = {"ACTIVE": "in step", "BUILD": "a run is at work", "ERROR": "failed", None: "unknown"}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Opens a database with this version's tables: made, or brought up to date, once, however many processes start."""
+"""Opens a database and creates or upgrades its tables, once, however many processes start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: what one writes down while it works, and past runs with those at work (U14, U17, S8).
+"""Runs: what a run records while it works, and the list of active and past runs (U14, U17, S8).
 
 A node's row is written within a second or two after the node is done, so the run after a killed one continues there.
 """

@@ -1,8 +1,8 @@
 """Finds and removes what ConfigDB and our records still hold of nodes that are gone.
 
 A document under an override is kept whole unless that is asked for too: its values, its overrides and our record of
-what is hidden belong together. A node that comes back with its old files would otherwise take the override for its
-own. Levels over the nodes' are never touched, nor is another environment.
+what is hidden belong together. Otherwise, if the node came back with its old files, the override would be taken
+for the node's own value. Levels over the nodes' are never touched, nor is another environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was, and going back to it: asked of the server, or of the product's own records where it keeps none (U17)."""
+"""Earlier versions of documents, from the server or, if it keeps none, from the product's own records (U17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a run must not begin more work: too little time left (U2, F5), a lost lock, or a server that is away."""
+"""When a run must not begin more work: too little time left (U2, F5), a lost lock, or an unavailable server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What examining a node hands on to applying: its work, and each file's new content and record."""
+"""What ``node`` hands over to ``apply``: a node's work, and each file's new content and record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns an environment's data sources, as a run asks and tells it; the tenant registry is behind it (T, S8)."""
+"""The owners of an environment's data sources, for a run; the tenant registry is behind this interface (T, S8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which record holds for a document (U18): our own, the one of ConfigDB's digests, or another environment's.
+"""Which record applies to a document (U18): our own, the one of ConfigDB's digests, or another environment's.
 
 Other environments are asked for documents that neither we nor ConfigDB remember here: a node that came from another
 environment brought that one's overrides along.

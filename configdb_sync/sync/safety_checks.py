@@ -1,4 +1,4 @@
-"""Which changes are held back: too large (F5, S01), or it is unknown whose value is the newer one. Pure."""
+"""Which changes are withheld: those that are too large (F5, S01), and those of unknown origin. Pure."""
 
 from __future__ import annotations
 

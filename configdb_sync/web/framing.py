@@ -1,4 +1,4 @@
-"""Where a request ends (RFC 9112 2, 6 and 7.1), told from the bytes that have arrived so far."""
+"""Finds where a request ends (RFC 9112 2, 6 and 7.1) in the bytes that have arrived so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``docs/code-map.md`` and ``docs/lifecycle.md`` name what is there: every module by its right name, every package."""
+"""``docs/code-map.md`` and ``docs/lifecycle.md`` name what is there: every module by its right name, every package.
+
+The list of decisions is complete, and so are the names of modules in them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "configdb_sync"
 MAP = ROOT / "docs/code-map.md"
 LIFECYCLE = ROOT / "docs/lifecycle.md"
+DECISIONS = ROOT / "docs/decisions"
 PACKAGE_ROW = re.compile(r"^\| (?:`([\w/]+)` )?\| (.*) \|$")
 # Words in the rows that are no modules.
 OTHERS = {"scripts"}
@@ -72,3 +76,17 @@ def test_every_function_named_beside_a_module_exists() -> None:
     ]
     assert named
     assert missing == []
+
+
+def test_every_decision_is_in_the_list_by_its_title() -> None:
+    listed = set(
+        re.findall(r"^- \[(.+)\]\(([\w-]+\.md)\)$", (DECISIONS / "README.md").read_text("utf-8"), re.MULTILINE)
+    )
+    pages = {page for page in DECISIONS.glob("*.md") if page.name != "README.md"}
+    assert listed == {(page.read_text("utf-8").partition("\n")[0].removeprefix("# "), page.name) for page in pages}
+
+
+@pytest.mark.parametrize("page", sorted(DECISIONS.glob("*.md")), ids=lambda path: path.stem)
+def test_every_module_that_a_decision_names_exists(page: Path) -> None:
+    named = re.findall(r"`(configdb_sync/[\w/]+(?:\.py)?)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
