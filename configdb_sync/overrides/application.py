@@ -142,7 +142,8 @@ def planned(
     for one in wanted:
         old = of_key(own, *here, one.path)
         new = _note(here, one, old, by)
-        if not _holds(overrides, one) or _within(one.path, removed):
+        gone = _within(one.path, removed) or (old is not None and old.expired(by.now))
+        if gone or not _holds(overrides, one):
             new = Note(*here, one.path, new.digest, by.author, by.now, one.reason, end_of(one), by.name)
             found.append(KeyChange(Action.SET, one.path, _at(effective, one.path), one.value))
         elif (None if old is None else (old.reason, old.until)) == (new.reason, new.until) or (

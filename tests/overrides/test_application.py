@@ -56,6 +56,12 @@ def test_what_is_there_already_stays_a_persons() -> None:
     assert [(one.file, one.reason, one.author) for one in found.notes] == [(None, "bug 2", "bob")]
 
 
+def test_an_override_that_has_ended_is_set_anew() -> None:
+    found = plan({"top": 2}, [want("top", 2)], replace(note(("top",), 2, None), until=NOW))
+    assert actions(found) == [(Action.SET, "top")]
+    assert [(one.file, one.until) for one in found.notes] == [("tuning", None)]
+
+
 def test_a_reason_that_the_file_no_longer_has_goes() -> None:
     found = plan({"top": 2}, [want("top", 2)], note(("top",), 2, reason="old"))
     assert [(one.file, one.reason) for one in found.notes] == [("tuning", None)]
