@@ -103,29 +103,40 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
         warn_of_node(place)
 
 
-@command("list", example="configdb-sync overrides list --env 1")
+@command("list", example="configdb-sync overrides list --env 1 --expiring 7d")
 @with_session(*CONNECTION)
 @env_option(lowest=0)
+@click.option("--expiring", metavar="DURATION", help="Only overrides that end within this time, like 12h or 7d.")
 @_format_option
-def overrides(session: Session, *, environment: int, form: str) -> None:
+def overrides(session: Session, *, environment: int, expiring: str | None, form: str) -> None:
     """List all overrides of an environment.
 
-    Shows where each is, who set it, when, and whether it has any effect.
+    Shows where each is, who set it, when, why and until when, and whether it has any effect.
     """
-    with session.client() as client:
-        found = client.overrides_of(environment)
+    from configdb_sync.cli.override_notes import ending_before, listed_overrides, note_lines
+
+    before = None if expiring is None else ending_before(expiring)
+    with session.client() as client, session.notes(client) as notes:
+        found = listed_overrides(notes, environment, before)
+        whole = client.keeps_versions
+    if not whole:
+        click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
     if form != "plain":
-        click.echo(typed.text([dataclasses.asdict(note) for note in found], form))
+        click.echo(typed.text([one.json for one in found], form))
         return
     if not found:
-        click.echo(f"environment {environment} has no overrides.")
-    for note in found:
+        what = "no overrides" if before is None else f"no overrides that end within {expiring}"
+        click.echo(f"environment {environment} has {what}.")
+    for one in found:
+        note = one.document
         click.echo(_row(f"{note.data_source} at {note.place}", note.time, note.author, note.run, note.comment))
-        for line in _effects(note):
+        for key, line in _effects(note):
             click.echo(line)
+            for text in note_lines(one.notes, key):
+                click.echo(_row(f"        {text}"))
 
 
-def _effects(note: OverrideNote) -> list[str]:
+def _effects(note: OverrideNote) -> list[tuple[str, str]]:
     lines = []
     for key in note.keys:
         hidden = f"{key.hidden_by} deeper {'level has' if key.hidden_by == 1 else 'levels have'} the same key"
@@ -134,7 +145,7 @@ def _effects(note: OverrideNote) -> list[str]:
             ("none", "hidden"): f"  (no effect: {hidden})",
             ("partial", "hidden"): f"  ({hidden})",
         }
-        lines.append(f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}")
+        lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
     return lines
 
 

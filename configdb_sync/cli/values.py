@@ -23,6 +23,7 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
+from configdb_sync.cli.override_notes import OverrideReason, reason_options, time_text
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import ProductError, SettingsError
@@ -210,15 +211,22 @@ def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_value_options
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
 @click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
+@reason_options
 def override(
-    target: ValueTarget, *, key: str | None, comment: str | None, all_nodes: bool, copy_from: str | None, **given: Any
+    target: ValueTarget, *, key: str | None, about: OverrideReason, all_nodes: bool, copy_from: str | None, **given: Any
 ) -> None:
     """Override a key for a node or a group of nodes.
 
-    The nodes below the level get this value instead of their own.
+    The nodes below the level get this value instead of their own. With --until or --for, the first run after that
+    time removes the override.
     """
     from configdb_sync.configdb import changes
+    from configdb_sync.overrides.note_store import copy_noted, rewrite_noted
 
+    if all_nodes:
+        about.refuse_end("--all-nodes", "set it for each node with --level")
+    if copy_from is not None:
+        about.refuse_end("--copy-from", "copied overrides keep their ends")
     target.refuse_records()
     session, environment = target.session, target.environment
     if not target.data_source:
@@ -228,18 +236,24 @@ def override(
             )
         target = _read_by_puppet(target, edits.parse_key(key))
     if copy_from is not None:
-        with session.client(comment=comment) as client:
+        with session.client(comment=about.text) as client, session.notes(client) as notes:
             node = session.addresses(client, environment).named_value(copy_from, lambda: session.seen(environment))
-            report(changes.copy_overrides(client, target.place(client), node, copy_from), "overridden")
+            place = target.place(client)
+            source, found = changes.overrides_beside(client, place, node, copy_from)
+            report(copy_noted(notes, place, source, found), "overridden")
         return
     path, content = _read_value(key, **given)
     if all_nodes:
-        _override_all(target, target.key_for_all_nodes(key), content, comment)
+        _override_all(target, target.key_for_all_nodes(key), content, about.text)
         return
-    with session.client(comment=comment) as client:
-        change = changes.override(client, target.place(client), path, content)
+    with session.client(comment=about.text) as client, session.notes(client) as notes:
+        place = target.place(client)
+        make = changes.overriding(client, place, path, content)
+        change = rewrite_noted(notes, place, path, make, about.notes(place, path, content, session.author))
         hidden = [] if path is None else _hidden(target, client, change.place.levels, path)
     report(change, "overridden")
+    if about.until is not None:
+        click.echo(f"It ends at {time_text(about.until)}: the first run after that removes it.")
     for line in hidden:
         click.echo(line, err=True)
     if path is not None and len(path) > 1:
@@ -324,9 +338,11 @@ def rm_override(target: ValueTarget, *, key: str | None, comment: str | None, wh
         _end_all(target, target.key_for_all_nodes(key), comment)
         return
     from configdb_sync.configdb import changes
+    from configdb_sync.overrides.note_store import rewrite_noted
 
-    with target.session.client(comment=comment) as client:
-        report(changes.free(client, target.place(client), path), "no longer overridden")
+    with target.session.client(comment=comment) as client, target.session.notes(client) as notes:
+        place = target.place(client)
+        report(rewrite_noted(notes, place, path, changes.freeing(client, place, path)), "no longer overridden")
 
 
 def _end_all(target: ValueTarget, path: KeyPath, comment: str | None) -> None:

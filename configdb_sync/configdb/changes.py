@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
@@ -14,6 +15,9 @@ from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
 
 _ATTEMPTS = 60
+
+Make: TypeAlias = Callable[[dict[str, Json]], dict[str, Json]]
+"""Makes another document of the one that is there. It may be called several times."""
 
 
 def existing(client: ConfigDBClient, env: int) -> Environment:
@@ -85,29 +89,37 @@ def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath |
 
 
 def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
-    """Override a key, or write the whole document of overrides if ``path`` is None.
+    """Override a key as ``overriding``. Raises the errors of ``edits.put``."""
+    return rewrite(client, place, overriding(client, place, path, value), kind=OVERRIDES)
 
-    Below a top-level key the block that is effective there now is pinned with the leaf set. Raises the errors of
+
+def overriding(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> Make:
+    """Return what overrides a key in a place's overrides, or makes them ``value`` as a whole if ``path`` is None.
+
+    Below a top-level key the block that is effective there now is pinned with the leaf set. It raises the errors of
     ``edits.put``.
     """
-
-    def beneath() -> dict[str, Json]:
-        return client.effective(place.env, place.levels, place.definition)
-
-    return rewrite(client, place, _putting(path, value, beneath), kind=OVERRIDES)
+    return _putting(path, value, lambda: client.effective(place.env, place.levels, place.definition))
 
 
 def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
-    """Take the override of a key away, or all of the place's if ``path`` is None. Raises
-    ``edits.NotOverriddenError``."""
+    """Take the override of a key away as ``freeing``. Raises ``edits.NotOverriddenError``."""
+    return rewrite(client, place, freeing(client, place, path), kind=OVERRIDES)
+
+
+def freeing(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> Make:
+    """Return what takes the override of a key away from a place's overrides, or all of them if ``path`` is None.
+
+    It raises ``edits.NotOverriddenError``.
+    """
     if path is None:
-        return rewrite(client, place, _emptied, kind=OVERRIDES)
+        return _emptied
 
     def freed(document: dict[str, Json]) -> dict[str, Json]:
         beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
         return edits.free(document, beneath, path)
 
-    return rewrite(client, place, freed, kind=OVERRIDES)
+    return freed
 
 
 def write(
@@ -120,7 +132,7 @@ def write(
 def rewrite(
     client: ConfigDBClient,
     place: DocumentAddress,
-    make: Callable[[dict[str, Json]], dict[str, Json]],
+    make: Make,
     *,
     kind: str = VALUES,
     reason: str | None = None,
@@ -154,11 +166,13 @@ def add_overrides(client: ConfigDBClient, place: DocumentAddress, overrides: dic
     return rewrite(client, place, lambda document: {**overrides, **document}, kind=OVERRIDES)
 
 
-def copy_overrides(client: ConfigDBClient, place: DocumentAddress, *nodes: str) -> DocumentEdit:
-    """Override at ``place``, a node's, what is overridden at the same level of a node; the place's own win.
+def overrides_beside(
+    client: ConfigDBClient, place: DocumentAddress, *nodes: str
+) -> tuple[DocumentAddress, dict[str, Json]]:
+    """Return what is overridden at another node's level than ``place``, a node's too, and where that is.
 
-    ``nodes``: values that the level may have for it, the likeliest first. The first one with overrides counts: they may
-    have been made when the level's template was another.
+    ``nodes``: values that the level may have for the other node, the likeliest first. The first one with overrides
+    counts: they may have been made when the level's template was another.
     Raises ``SettingsError`` if the place is no node's or the other node has no overrides there.
     """
     if not place.innermost or not place.levels:
@@ -166,7 +180,7 @@ def copy_overrides(client: ConfigDBClient, place: DocumentAddress, *nodes: str) 
     others = [replace(place, levels=(*place.levels[:-1], (place.levels[-1][0], node))) for node in dict.fromkeys(nodes)]
     for other in others:
         if found := read(client, other, OVERRIDES):
-            return add_overrides(client, place, found)
+            return other, found
     raise SettingsError(
         f"{place.data_source} has no overrides at {' or '.join(other.level_text for other in others)}",
         way_out=f"`configdb-sync overrides --env {place.env}` lists them",
@@ -179,9 +193,7 @@ def _emptied(document: dict[str, Json]) -> dict[str, Json]:
     return {}
 
 
-def _putting(
-    path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]
-) -> Callable[[dict[str, Json]], dict[str, Json]]:
+def _putting(path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]) -> Make:
     if path is not None:
         # What is beneath is read after the document: it is never older than what is written against the ETag.
         return lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value)

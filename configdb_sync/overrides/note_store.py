@@ -7,8 +7,8 @@ own database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from configdb_sync import failpoints
 from configdb_sync.configdb import changes
@@ -75,14 +75,35 @@ class NoteStore:
             return None
 
 
+def documents_with(
+    notes: NoteStore, environment: int, wanted: Iterable[Note]
+) -> Iterator[tuple[DocumentAddress, dict[str, Json], list[Note]]]:
+    """Yield each place that notes are about, with its overrides and those of the notes that hold for them.
+
+    Documents are read as they are asked for; places that aren't there any more are left out.
+    """
+    client, env = notes.client, notes.client.environment(environment)
+    if env is None:
+        return
+    definitions = client.definitions(env)
+    documents: dict[tuple[str, str], list[Note]] = {}
+    for note in sorted(wanted, key=lambda one: one.address):
+        documents.setdefault((note.data_source, note.place), []).append(note)
+    for (data_source, _), listed in sorted(documents.items()):
+        levels = listed[0].levels
+        if data_source not in definitions or not {name for name, _ in levels} <= set(env.levels):
+            continue
+        innermost = len(levels) == len(env.levels) > 0
+        place = DocumentAddress(environment, levels, data_source, definitions[data_source].id, innermost=innermost)
+        try:
+            overrides = changes.read(client, place, OVERRIDES)
+        except MissingError:
+            continue
+        yield place, overrides, [note for note in listed if note.holds(overrides)]
+
+
 def rewrite_noted(
-    notes: NoteStore,
-    place: DocumentAddress,
-    path: KeyPath | None,
-    make: Callable[[dict[str, Json]], dict[str, Json]],
-    new: Sequence[Note] = (),
-    *,
-    reason: str | None = None,
+    notes: NoteStore, place: DocumentAddress, path: KeyPath | None, make: changes.Make, new: Sequence[Note] = ()
 ) -> DocumentEdit:
     """Change the overrides of a place by ``make`` and keep their notes; ``path`` is the key, None for all.
 
@@ -99,7 +120,22 @@ def rewrite_noted(
     after = make(before)
     notes.change(env, lambda found: with_announced(found, made(found, before, after)))
     failpoints.here("override-noted")
-    change = changes.rewrite(client, place, make, kind=OVERRIDES, reason=reason)
+    change = changes.rewrite(client, place, make, kind=OVERRIDES)
     failpoints.here("override-changed")
     notes.change(env, lambda found: made(found, change.before, change.after))
     return change
+
+
+def copy_noted(
+    notes: NoteStore, place: DocumentAddress, source: DocumentAddress, overrides: dict[str, Json]
+) -> DocumentEdit:
+    """Override at ``place`` what is overridden at ``source``, with its notes; the place's own overrides win."""
+    there = changes.read(notes.client, place, OVERRIDES)
+
+    def copied(found: Sequence[Note]) -> tuple[Note, ...]:
+        of_source = [one for one in found if (one.place, one.data_source) == (source.level_text, source.data_source)]
+        taken = [one for one in of_source if one.holds(overrides) and one.path[0] not in there]
+        return with_announced(found, [replace(one, place=place.level_text) for one in taken])
+
+    notes.change(place.env, copied)
+    return changes.add_overrides(notes.client, place, overrides)

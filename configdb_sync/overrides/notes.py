@@ -96,34 +96,28 @@ def to_json(note: Note) -> dict[str, Json]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def noted(notes: Iterable[Note], note: Note) -> tuple[Note, ...]:
-    """Return the notes with one added. It takes the place of those of the same key and of keys below it."""
-    return (*without(notes, note.place, note.data_source, note.path), note)
-
-
-def without(notes: Iterable[Note], place: str, data_source: str, path: KeyPath = ()) -> tuple[Note, ...]:
-    """Return the notes without those of a key and the keys below it; all keys of the data source without ``path``."""
-    return tuple(
-        note
-        for note in notes
-        if (note.place, note.data_source) != (place, data_source) or note.path[: len(path)] != path
-    )
-
-
 def after_change(
-    notes: Iterable[Note], address: tuple[str, str], path: KeyPath | None, documents: Edit, new: Sequence[Note] = ()
+    notes: Iterable[Note],
+    address: tuple[str, str],
+    path: KeyPath | None,
+    documents: Edit,
+    new: Sequence[Note] = (),
+    *,
+    ended: Note | None = None,
 ) -> tuple[Note, ...]:
     """Return the notes after a change of the overrides of a data source at a level (``address``: place, data source).
 
     ``path`` is the key that was changed, None for all of them; ``documents`` are the overrides before and after it;
-    ``new`` are the notes about it. Notes of a key above it go on: they hold for their key with the change in it.
+    ``new`` are the notes about it. Notes of the key and below it go; with ``ended`` that one alone. Those of a key
+    above it go on: they hold for their key with the change in it.
     """
     found: dict[tuple[object, ...], Note] = {}
     for note in notes:
         here = (note.place, note.data_source) == address
-        if here and (path is None or note.path[: len(path)] == path):
+        if note == ended or (ended is None and here and (path is None or note.path[: len(path)] == path)):
             continue
-        kept = _carried(note, documents) if here and path is not None and path[: len(note.path)] == note.path else note
+        over = here and path is not None and path[: len(note.path)] == note.path
+        kept = _carried(note, documents) if over else note
         found[*kept.address, kept.digest] = kept
     return (*found.values(), *new)
 

@@ -16,6 +16,7 @@ from configdb_sync.names import natural_key
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, Orphan
 
@@ -96,13 +97,15 @@ class EnvironmentChange:
 class Plan:
     """What a run would do. Its digest covers files, ConfigDB's documents and what is intended; no time, no run.
 
-    ``orphans``: overrides of nodes that aren't there any more; no run touches them.
+    ``orphans``: overrides of nodes that aren't there any more; no run touches them. ``expired``: those that the run
+    removes first, since their end has come; the nodes' plans are made without them.
     """
 
     environment: int
     change: EnvironmentChange
     nodes: tuple[NodePlan, ...]
     orphans: tuple[Orphan, ...] = ()
+    expired: tuple[EndedOverride, ...] = ()
 
     def documents(self) -> Iterator[tuple[NodePlan, DocumentChange]]:
         """Yield every document that changes, with its node."""
@@ -123,7 +126,7 @@ class Plan:
     @property
     def drifts(self) -> bool:
         """Whether there is anything to do at all."""
-        return bool(self.change) or any(node.changes or node.moves for node in self.nodes)
+        return bool(self.change or self.expired) or any(node.changes or node.moves for node in self.nodes)
 
     @property
     def problems(self) -> tuple[ProductError, ...]:
@@ -153,6 +156,8 @@ class Plan:
             sorted(rows, key=canonical),
             held,
         ]
+        if self.expired:
+            whole.append(sorted([one.level, one.data_source, *one.key] for one in self.expired))
         return hashlib.sha256(canonical(whole).encode("ascii")).hexdigest()[:16]
 
 

@@ -10,8 +10,9 @@ from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Definition, DocumentAddress, Environment, Etags, ServerKind
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError, UnsupportedError
-from configdb_sync.jsonvalues import EMPTY_DIGEST
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, document_digest
 from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
+from configdb_sync.overrides.notes import to_records
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.sync.decide import Level
 from configdb_sync.sync.owners import NoOwners, Owners
@@ -34,6 +35,8 @@ class RemoteEnvironment:
         self._registered: dict[str, int] | None = None
         self._components: dict[int, str] = {}
         self._records: int | None = None
+        self._told = EMPTY_DIGEST
+        """Digest of the environment's records without the notes on overrides, which no node's state depends on."""
         self._standing: tuple[StandingOverride, ...] = ()
         self._without_records = False
         self._lock = threading.Lock()
@@ -71,6 +74,7 @@ class RemoteEnvironment:
         recorded = None
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
+            self._tell(told)
             recorded = told["tenant"] if isinstance(told.get("tenant"), str) else None
             self._standing = from_records(told)
             self._check_templates(addresses.from_records(told))
@@ -94,7 +98,7 @@ class RemoteEnvironment:
         if self._records is None or noted:
             return
         root = DocumentAddress(self._number, (), RECORDS, self._records, innermost=False)
-        changes.rewrite(self._client, root, lambda document: addresses.to_records(document, levels))
+        self._tell(changes.rewrite(self._client, root, lambda found: addresses.to_records(found, levels)).after)
         self._recorded = levels
 
     def _know(self, definitions: dict[str, Definition]) -> None:
@@ -242,6 +246,7 @@ class RemoteEnvironment:
         if self._records is not None:
             document = addresses.to_records({"tenant": self._tenant}, self._addresses.levels)
             self._client.put_values(self._number, (), self._records, document)
+            self._tell(document)
             self._recorded = self._addresses.levels
 
     def _add(self, environment: Environment, data_sources: Collection[str]) -> None:
@@ -271,8 +276,20 @@ class RemoteEnvironment:
         except UnsupportedError:
             self._without_records = True
 
+    def _tell(self, records: Document) -> None:
+        self._told = document_digest(to_records(records, ()))
+
+    def without_notes(self, levels: LevelPath, etags: Mapping[int, Etags]) -> Mapping[int, Etags]:
+        """Return the digests at a level as far as a node's state depends on them: not on notes on overrides."""
+        found = None if self._records is None else etags.get(self._records)
+        if found is None or self._records is None:
+            return etags
+        values = found.values if levels else self._told
+        return {**etags, self._records: Etags(values, found.overrides, EMPTY_DIGEST)}
+
     def etags_above(self, levels: LevelPath) -> list[Mapping[int, Etags]] | None:
-        """Return the digests at each level over the node's, root first; None if the server has none."""
+        """Return the digests at each level over the node's, root first, ``without_notes``; None if the server has
+        none."""
         found: list[Mapping[int, Etags]] = []
         for depth in range(len(levels)):
             with self._lock:
@@ -281,7 +298,7 @@ class RemoteEnvironment:
                 etags = self._etags[levels[:depth]]
             if etags is None:
                 return None
-            found.append(etags)
+            found.append(self.without_notes(levels[:depth], etags))
         return found
 
     def above(self, definition: int, levels: LevelPath) -> tuple[Level, ...]:

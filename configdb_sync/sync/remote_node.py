@@ -72,7 +72,9 @@ class RemoteNode:
         """
         own = self._etags if etags is None else etags
         above = self._remote.etags_above(self.levels) if own is not None else None
-        return None if own is None or above is None else state_of(files, [*above, own])
+        if own is None or above is None:
+            return None
+        return state_of(files, [*above, self._remote.without_notes(self.levels, own)])
 
     def _known(self, data_source: str) -> Etags | None:
         definition = self._remote.definition(data_source)

@@ -27,6 +27,7 @@ from configdb_sync.names import natural_key
 from configdb_sync.store.approvals import UnsafeChange, unsafe_digest
 from configdb_sync.store.runs import DONE, FAILED, RunNode
 from configdb_sync.sync.decide import Write
+from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.fingerprint import UnchangedNode
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
@@ -77,7 +78,8 @@ class NodeReport:
 class Report:
     """What a run did. ``stopped``: what ended it before all nodes were worked on.
 
-    ``change`` is what was made of the environment, ``lacked`` what was to be made (None: the same).
+    ``change`` is what was made of the environment, ``lacked`` what was to be made (None: the same). ``expired`` are the
+    overrides that were removed since their end had come.
     """
 
     run: str
@@ -90,6 +92,7 @@ class Report:
     not_attempted: tuple[str, ...] = ()
     stage: str | None = None
     lacked: EnvironmentChange | None = None
+    expired: tuple[EndedOverride, ...] = ()
 
     @property
     def uploads(self) -> int:
@@ -138,7 +141,8 @@ class Report:
     def plan_digest(self) -> str:
         """The digest that a plan of the same nodes, made just before, would have had."""
         lacked = self.change if self.lacked is None else self.lacked
-        return Plan(self.environment, lacked, tuple(node.plan for node in self.nodes)).digest
+        nodes = tuple(node.plan for node in self.nodes)
+        return Plan(self.environment, lacked, nodes, expired=self.expired).digest
 
     @property
     def exit(self) -> Exit:
@@ -195,6 +199,7 @@ class RunProgress:
         self._attempted: set[str] = set()
         self._reports: list[NodeReport] = []
         self._stopped: ProductError | None = None
+        self._expired: tuple[EndedOverride, ...] = ()
         self._lock = threading.Lock()
 
     def begins(
@@ -202,6 +207,10 @@ class RunProgress:
     ) -> None:
         """Take note of the nodes to work on; ``made``, ``lacked``: what of the environment was created, was missing."""
         self._identities, self._made, self._lacked = tuple(identities), made, lacked
+
+    def removed(self, expired: tuple[EndedOverride, ...]) -> None:
+        """Take note of the overrides that were removed since their end had come."""
+        self._expired = expired
 
     def done(self, identity: str, report: NodeReport | None) -> None:
         """Take note of a node that was worked on, or (None) that the run turned out not to be asked for."""
@@ -241,6 +250,7 @@ class RunProgress:
             not_attempted=tuple(left) if self._stopped else (),
             stage=self._stage,
             lacked=self._lacked(),
+            expired=self._expired,
         )
 
 

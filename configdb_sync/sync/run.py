@@ -21,12 +21,14 @@ from configdb_sync.exits import Exit, exit_of
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.node_files import NodeRead, Nodes
+from configdb_sync.overrides.note_store import NoteStore
 from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import Lease, lease_name, run_lock
 from configdb_sync.store.records import Records, names_seen
 from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
 from configdb_sync.sync.apply import apply_node
+from configdb_sync.sync.expiry import preview, remove_ended
 from configdb_sync.sync.fingerprint import encode
 from configdb_sync.sync.ineffective_overrides import Orphan, orphans
 from configdb_sync.sync.limits import Deadline
@@ -66,6 +68,10 @@ class Run:
     source: UploadSource | None = None
 
     @property
+    def _notes(self) -> NoteStore:
+        return NoteStore(self.client, self.database)
+
+    @property
     def statuses(self) -> Mapping[str, str] | None:
         """Nailgun's statuses of the nodes, by identity, as they were before the run (U14); None without Nailgun."""
         return None if self.roster is None else self.roster.statuses
@@ -77,7 +83,8 @@ class Run:
         levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
         there = list(self.nodes.identities())
-        run, identities = self._begin(there)
+        client, expired = preview(self._notes, self.options.environment, self.clock.now())
+        run, identities = self._begin(there, client)
         examiner = Examiner(run)
         plans: list[NodePlan] = []
 
@@ -92,7 +99,8 @@ class Run:
             if outcome is not None:
                 plans.append(outcome)
         plans += self._absent(identities, plans)
-        return Plan(self.options.environment, run.remote.change, in_order(plans), self._orphans(run.remote, there))
+        left = self._orphans(run.remote, there)
+        return Plan(self.options.environment, run.remote.change, in_order(plans), left, expired)
 
     def sync(self, progress: RunProgress | None = None, approved: frozenset[UnsafeChange] = frozenset()) -> Report:
         """Carry the run out and return what was done; ``progress`` collects the same meanwhile.
@@ -105,9 +113,13 @@ class Run:
         progress = progress or RunProgress(self.identity, self.options.environment, self.clock, stage)
         allowed, expected = self._agreed(approved)
         identities = list(self.nodes.identities())
-        run, identities = self._begin(identities if self.log is None else self.log.order(identities), allowed)
+        run, identities = self._begin(
+            identities if self.log is None else self.log.order(identities), self.client, allowed
+        )
         examiner = Examiner(run)
         progress.begins(identities, lambda: run.remote.made, lambda: run.remote.change)
+        now, may_change = self.clock.now(), run.remote.may_work_on
+        progress.removed(remove_ended(self._notes, self.options.environment, now, may_change))
         run.remote.register()
         self.owners.begins(self.options.environment, self.identity)
         failpoints.here("run-begun")
@@ -152,18 +164,18 @@ class Run:
         return allowed, expected_plan(plan, options.plan_digest, allowed)
 
     def _begin(
-        self, identities: list[str], allowed: frozenset[UnsafeChange] = frozenset()
+        self, identities: list[str], client: ConfigDBClient, allowed: frozenset[UnsafeChange] = frozenset()
     ) -> tuple[RunContext, list[str]]:
         options = self.options
         if options.nodes and set(options.nodes) <= set(identities):
             identities = [identity for identity in identities if identity in options.nodes]
-        remote = RemoteEnvironment(self.client, options, self.owners)
+        remote = RemoteEnvironment(client, options, self.owners)
         remote.load()
         records = Records(self.database, self.nodes.place, options.environment, self.identity)
         deadline = Deadline(self.clock) if self.deadline is None else self.deadline
         self.listener.begins(len(identities))
         run = RunContext(
-            self.client,
+            client,
             self.nodes,
             remote,
             records,

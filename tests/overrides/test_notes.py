@@ -17,12 +17,10 @@ from configdb_sync.overrides.notes import (
     Note,
     after_change,
     from_records,
-    noted,
     of_key,
     parse_end,
     to_records,
     with_announced,
-    without,
 )
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -81,21 +79,6 @@ def test_records_hold_all_of_a_note_and_what_is_beside(found: list[Note], rest: 
 )
 def test_what_others_wrote_there_is_no_note(found: object) -> None:
     assert from_records({"notes": found}) == ()
-
-
-def test_a_change_of_another_key_loses_no_note() -> None:
-    both = noted(noted((), note(("a",))), note(("b",)))
-    assert {one.path for one in both} == {("a",), ("b",)}
-    again = noted(both, note(("a",), reason="new"))
-    assert [one.reason for one in sorted(again, key=lambda one: one.path)] == ["new", None]
-
-
-def test_a_whole_block_takes_the_place_of_its_parts() -> None:
-    parts = noted(noted((), note(("nova", "debug"))), note(("nova", "x")))
-    assert [one.path for one in noted(parts, note(("nova",)))] == [("nova",)]
-    assert [one.path for one in without(parts, "/nodes/1/", "globals", ("nova", "x"))] == [("nova", "debug")]
-    assert without(parts, "/nodes/1/", "globals") == ()
-    assert len(without(parts, "/", "globals")) == 2
 
 
 def test_the_nearest_note_covers_a_key() -> None:

@@ -96,6 +96,19 @@ def test_any_change_wakes_a_node(product: Product, trees: Path, parsed: list[int
     assert parsed == []
 
 
+def test_the_reason_of_an_override_wakes_no_node(product: Product, trees: Path, parsed: list[int]) -> None:
+    sync(product, trees)
+    override = ("override", "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog", "-t", "int")
+    for reason in ("first", "second"):
+        assert product(*override, "--value", 7, "--reason", reason).code == 0
+        sync(product, trees)
+        sync(product, trees)
+    parsed.clear()
+    assert product(*override, "--value", 7, "--reason", "third").code == 0
+    sync(product, trees)
+    assert parsed == []
+
+
 def test_a_nodes_hiera_yaml_is_part_of_what_it_is(product: Product, trees: Path, parsed: list[int]) -> None:
     text = ":hierarchy: [astute, globals]\n"
     for node in (1, 2):

@@ -17,7 +17,7 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
 from configdb_sync.sync.render.text import summary
-from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, takeover_lines
+from configdb_sync.sync.render.wording import change_text, count, expired_lines, ineffective_lines, takeover_lines
 from configdb_sync.sync.report import Report
 
 SHOWN_NODES = 50
@@ -45,6 +45,7 @@ def plan_markdown(plan: Plan) -> Iterator[str]:
         f" {count(plan.writes, 'file')} to write. Digest {code(plan.digest)}"
     )
     yield from _environment(plan.change)
+    yield from _listed("Overrides to be removed, since their end has come", expired_lines(plan.expired))
     yield from _nodes(plan.nodes)
     yield from _listed("Overrides left", orphan_lines(plan.orphans, plan.environment))
     yield from _rest(plan.nodes, plan.problems, plan.unsafe_digest)
@@ -60,6 +61,7 @@ def report_markdown(report: Report) -> Iterator[str]:
         f" {report.started.isoformat(' ', 'seconds')}. Outcome {code(report.exit.name)}: {code(summary(report))}"
     )
     yield from _environment(report.change)
+    yield from _listed("Overrides removed, since their end has come", expired_lines(report.expired))
     done = [
         replace(node.plan, changes=tuple(filter(_is_shown, node.done_changes)), moves=node.moved)
         for node in report.nodes

@@ -17,7 +17,14 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render.wording import change_text, count, ineffective_lines, shortened, takeover_lines
+from configdb_sync.sync.render.wording import (
+    change_text,
+    count,
+    expired_lines,
+    ineffective_lines,
+    shortened,
+    takeover_lines,
+)
 from configdb_sync.sync.report import Report
 
 SHOWN_CHANGES = 20
@@ -34,6 +41,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
+    yield from _listed("Overrides to be removed, since their end has come:", expired_lines(plan.expired))
     unchanged = [node for node in plan.nodes if _is_unchanged(node)]
     for node in plan.nodes:
         if _worth_showing(node):
@@ -64,6 +72,7 @@ def report_lines(report: Report) -> Iterator[str]:
         f" in {report.seconds:.1f} s"
     )
     yield from _environment(report.change, "created", "added")
+    yield from _listed("Overrides removed, since their end has come:", expired_lines(report.expired))
     unchanged = [node.plan for node in report.nodes if _is_unchanged(node.plan) and not node.problems]
     for node in report.nodes:
         if _worth_showing(node.plan):

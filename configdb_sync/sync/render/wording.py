@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import NodePlan
@@ -59,6 +60,15 @@ def _move_text(move: OverrideMove) -> str:
     if move.left_out:
         text += f"; it leaves out {', '.join(map(repr, move.left_out))}, which the file then has again"
     return f"{text}: {', '.join(map(repr, move.content))}"
+
+
+def expired_lines(expired: Iterable[EndedOverride]) -> list[str]:
+    """Return a line for each override whose end has come: which, when, who set it and why."""
+    return [
+        f"{key_text(one.key)} of {one.data_source} at {one.level}, until {one.until} (set by {one.author}"
+        f"{'' if one.reason is None else f': {one.reason}'})"
+        for one in expired
+    ]
 
 
 def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:

@@ -1,0 +1,284 @@
+"""U27: an override's reason, author, time and end through the commands, on our server and on tuning-box."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configdb_sync.clock import SystemClock
+from configdb_sync.configdb import changes, connect
+from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.exits import Exit
+from configdb_sync.failpoints import VARIABLE
+from configdb_sync.store.opening import open_store
+from configdb_sync.store.schema import OVERRIDE_NOTES
+from tests.support import processes
+from tests.support.product import Product, Result, contents
+from tests.support.trees import make_trees
+
+GLOBALS = ("--env", 5, "-r", "globals", "--level", "nodes=1")
+LATER = "2099-12-31"
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    return make_trees(tmp_path / "trees", "1", "2")
+
+
+@pytest.fixture(params=["ours", "tuning-box"])
+def synced(request: pytest.FixtureRequest, product: Product, trees: Path) -> Product:
+    """An environment with two nodes."""
+    product.plain = request.param == "tuning-box"
+    good(product, "sync", "--env", 5, "--from", trees)
+    return product
+
+
+def good(product: Product, *arguments: object) -> Result:
+    done = product(*arguments)
+    assert done.code == Exit.OK, done.out + done.err
+    return done
+
+
+def override(product: Product, key: str, *more: object, value: object = 1) -> Result:
+    return good(product, "override", *GLOBALS, "-k", key, "-t", "json", "-v", value, *more)
+
+
+def notes(product: Product, *more: object) -> dict[str, Any]:
+    """The notes that ``overrides`` shows of node 1, by key."""
+    listed = good(product, "overrides", "--env", 5, "-f", "json", *more).json
+    return {".".join(one["key"]): one for document in listed for one in document["notes"]}
+
+
+def test_an_override_says_why_by_whom_and_until_when(synced: Product) -> None:
+    done = override(synced, "debug", "--reason", "ticket 7", "--until", f"{LATER}T18:00+00:00")
+    assert "It ends at 2099-12-31 18:00 UTC: the first run after that removes it." in done.out
+    note = notes(synced)["debug"]
+    assert (note["reason"], note["until"]) == ("ticket 7", "2099-12-31T18:00:00+00:00")
+    assert note["author"]
+    assert datetime.fromisoformat(note["time"]) <= datetime.now(UTC)
+    shown = good(synced, "overrides", "--env", 5).out
+    assert "globals at /nodes/1/" in shown
+    assert "        " + note["author"] in shown
+    assert ", until 2099-12-31 18:00 UTC: ticket 7\n" in shown
+    assert "ticket 7" in good(synced, "history", *GLOBALS).out
+
+
+def test_a_comment_is_a_reason(synced: Product) -> None:
+    override(synced, "debug", "--comment", "ticket 8")
+    assert notes(synced)["debug"]["reason"] == "ticket 8"
+    override(synced, "debug", "--comment", "for the history", "--reason", "for the key", value=2)
+    assert notes(synced)["debug"]["reason"] == "for the key"
+    assert "for the history" in good(synced, "history", *GLOBALS).out.splitlines()[0]
+
+
+def test_other_keys_lose_nothing(synced: Product) -> None:
+    override(synced, "block", "--reason", "the block", "--for", "8h", value='{"a": 1, "b": 2}')
+    override(synced, "debug", "--reason", "first")
+    override(synced, "block.a", "--reason", "the leaf", value=5)
+    override(synced, "use_syslog")
+    found = notes(synced)
+    assert {key: one.get("reason") for key, one in found.items()} == {
+        "block": "the block",
+        "block.a": "the leaf",
+        "debug": "first",
+        "use_syslog": None,
+    }
+    assert found["block"]["until"]
+    assert "until" not in found["block.a"]
+    good(synced, "rm-override", *GLOBALS, "-k", "use_syslog")
+    good(synced, "rm-override", *GLOBALS, "-k", "block")
+    assert list(notes(synced)) == ["debug"]
+    good(synced, "rm-override", *GLOBALS, "--all-keys")
+    good(synced, "sync", "--env", 5, "--from", synced.state.parent / "trees")
+    override(synced, "debug", "--until", LATER)
+    assert list(notes(synced)) == ["debug"]
+
+
+def test_what_others_change_drops_the_note(synced: Product) -> None:
+    override(synced, "debug", "--until", LATER)
+    override(synced, "use_syslog", "--reason", "stays")
+    good(synced, "revert", *GLOBALS, "--to", 0)
+    assert good(synced, "overrides", "--env", 5, "--expiring", "99999w").out.startswith(
+        "environment 5 has no overrides"
+    )
+    override(synced, "debug", value=2)
+    assert "until" not in notes(synced)["debug"]
+
+
+def test_a_document_written_as_a_whole(synced: Product) -> None:
+    override(synced, "debug", "--reason", "old")
+    good(synced, "override", *GLOBALS, "-t", "json", "-v", '{"a": 1, "b": 2}', "--reason", "whole")
+    assert {key: one["reason"] for key, one in notes(synced).items()} == {"a": "whole", "b": "whole"}
+
+
+def test_only_those_that_end_soon(synced: Product) -> None:
+    override(synced, "debug", "--for", "2d", "--reason", "soon")
+    override(synced, "use_syslog", "--for", "3w")
+    override(synced, "block")
+    assert list(notes(synced, "--expiring", "7d")) == ["debug"]
+    shown = good(synced, "overrides", "--env", 5, "--expiring", "7d").out
+    assert "    debug\n" in shown
+    assert "use_syslog" not in shown
+    assert list(notes(synced, "--expiring", "4w")) == ["debug", "use_syslog"]
+    assert "has no overrides that end within 1h" in good(synced, "overrides", "--env", 5, "--expiring", "1h").out
+
+
+def test_copied_overrides_keep_their_notes(synced: Product) -> None:
+    override(synced, "debug", "--until", LATER, "--reason", "old")
+    override(synced, "use_syslog", "--until", LATER, "--reason", "node 1")
+    other = ("--env", 5, "-r", "globals", "--level", "nodes=2")
+    good(synced, "override", *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
+    good(synced, "override", *other, "--copy-from", 1)
+    listed = good(synced, "overrides", "--env", 5, "-f", "json").json
+    found = {".".join(n["key"]): n for one in listed if one["place"] == "/nodes/2/" for n in one["notes"]}
+    assert {key: (one["reason"], "until" in one) for key, one in found.items()} == {
+        "debug": ("own", False),
+        "use_syslog": ("node 1", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (("--all-nodes", "-k", "debug", "-t", "int", "-v", 1, "--for", "8h"), "--all-nodes"),
+        (("--level", "nodes=1", "--copy-from", 2, "--until", LATER), "--copy-from"),
+        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--until", LATER, "--for", "8h"), "one of them"),
+        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--until", "2020-01-01"), "in the past"),
+        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--for", "soon"), "no duration"),
+    ],
+)
+def test_ends_that_are_refused_change_nothing(
+    product: Product, trees: Path, options: tuple[object, ...], part: str
+) -> None:
+    good(product, "sync", "--env", 5, "--from", trees)
+    product.changing()
+    refused = product("override", "--env", 5, "-r", "globals", *options)
+    assert refused.code == Exit.USAGE
+    assert part in refused.err
+    assert product.changing() == []
+
+
+@pytest.mark.parametrize("step", ["override-noted", "override-changed"])
+def test_no_kill_leaves_an_override_without_its_end(product: Product, trees: Path, step: str) -> None:
+    good(product, "sync", "--env", 5, "--from", trees)
+    override(product, "debug", "--for", "8h", "--reason", "first")
+    again = ("override", *GLOBALS, "-k", "debug", "-t", "json", "-v", 2, "--for", "9d", "--reason", "second")
+    killed = processes.run(product.state, *again, **{VARIABLE: step})
+    assert killed.returncode < 0
+    value = good(product, "get", *GLOBALS, "--overrides", "-k", "debug").json
+    reason = notes(product)["debug"]["reason"]
+    assert (value, reason) == ((1, "first") if step == "override-noted" else (2, "second"))
+    assert notes(product)["debug"]["until"]
+    good(product, *again)
+    assert notes(product)["debug"]["reason"] == "second"
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Moves this machine's clock on."""
+
+    def move(**more: float) -> None:
+        moment = datetime.now(UTC) + timedelta(**more)
+        monkeypatch.setattr(SystemClock, "now", lambda _: moment)
+
+    return move
+
+
+def file_of(product: Product, node: str = "1") -> str:
+    return (product.state.parent / f"trees/node-{node}/etc/hiera/globals.yaml").read_text("utf-8")
+
+
+def test_a_run_removes_what_has_ended(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    sync = ("sync", "--env", 5, "--from", trees)
+    before = contents(trees)
+    override(synced, "use_syslog", "--for", "8h", "--reason", "ticket 7", value="false")
+    override(synced, "block", "--for", "2d", value='{"a": 1}')
+    assert "expired" not in good(synced, *sync).out
+    assert "use_syslog: false" in file_of(synced)
+    later(hours=9)
+    synced.changing()
+    plan = good(synced, "plan", "--env", 5, "--from", trees)
+    assert synced.changing() == []
+    assert (
+        "Overrides to be removed, since their end has come:\n  use_syslog of globals at /nodes/1/, until " in plan.out
+    )
+    assert "~ use_syslog: false -> true" in plan.out
+    planned = good(synced, "plan", "--env", 5, "--from", trees, "--format", "json").json
+    (expired,) = planned["expired"]
+    assert (expired["level"], expired["data_source"], expired["key"]) == ("/nodes/1/", "globals", ["use_syslog"])
+    assert expired["reason"] == "ticket 7"
+    assert (
+        "use_syslog of globals at /nodes/1/"
+        in good(synced, "plan", "--env", 5, "--from", trees, "--format", "markdown").out
+    )
+    assert synced("plan", "--env", 5, "--from", trees, "--exit-code").code == Exit.DRIFT
+    report = trees.parent / "report.json"
+    done = good(synced, *sync, "--digest", planned["digest"], "--report", report)
+    assert "Overrides removed, since their end has come:\n  use_syslog of globals at /nodes/1/, until " in done.out
+    found = json.loads(report.read_text())
+    assert (found["expired"], found["digest"]) == ([expired], planned["digest"])
+    assert "use_syslog: true" in file_of(synced)
+    assert list(notes(synced)) == ["block"]
+    assert "expired" in good(synced, "history", *GLOBALS).out.splitlines()[0]
+    assert good(synced, "plan", "--env", 5, "--from", trees, "--format", "json").json["expired"] == []
+    later(days=3)
+    good(synced, *sync)
+    assert contents(trees) == before
+
+
+def test_a_leaf_and_its_block(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    override(synced, "block", "--for", "2d", value='{"a": 1, "b": 2}')
+    override(synced, "block.a", "--for", "8h", value=5)
+    later(hours=9)
+    good(synced, "sync", "--env", 5, "--from", trees)
+    # Nothing is beneath the block, so its leaf goes.
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {"block": {"b": 2}}
+    assert list(notes(synced)) == ["block"]
+    later(days=3)
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {}
+    assert records(synced) == []
+
+
+def records(product: Product) -> list[object]:
+    """All notes that are stored, also those that don't hold."""
+    found = "" if product.plain else product("get", "--env", 5, "-r", "records", "-k", "notes").out
+    with closing(open_store(f"sqlite:///{product.state}/configdb-sync.sqlite")) as database:
+        kept = database.read(lambda connection: connection.execute(OVERRIDE_NOTES.select()).all())
+    return [*json.loads(found or "[]"), *kept]
+
+
+def test_what_was_changed_since_stays(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    override(synced, "use_syslog", "--for", "8h", value="false")
+    good(synced, "revert", *GLOBALS, "--to", 0)
+    with synced_client(synced) as client:
+        place = changes.find(client, 5, (("nodes", "1"),), "globals")
+        changes.override(client, place, ("use_syslog",), "someone's")
+    later(hours=9)
+    assert "come" not in good(synced, "plan", "--env", 5, "--from", trees).out
+    done = good(synced, "sync", "--env", 5, "--from", trees)
+    assert "come" not in done.out
+    assert good(synced, "get", *GLOBALS, "--overrides").json == {"use_syslog": "someone's"}
+    assert records(synced) == []
+
+
+def synced_client(product: Product) -> ConfigDBClient:
+    return connect.connect("embedded", database_url=f"sqlite:///{product.state}/configdb.sqlite")
+
+
+def test_overrides_over_the_nodes_end_too(synced: Product, trees: Path, later: Callable[..., None]) -> None:
+    root = ("--env", 5, "-r", "globals")
+    good(synced, "override", *root, "-k", "added", "-t", "int", "-v", 1, "--for", "8h")
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert "added: 1" in file_of(synced, "2")
+    later(hours=9)
+    plan = good(synced, "plan", "--env", 5, "--from", trees)
+    assert "- added: 1" in plan.out
+    good(synced, "sync", "--env", 5, "--from", trees)
+    assert "added" not in file_of(synced, "2")
