@@ -132,7 +132,7 @@ def find_keys(
         hits = grouped(
             (node.node, layer.name, path, found)
             for node in settings
-            for layer in node.layers
+            for layer in node.everything
             for path, found in matches(layer.document, wanted, session.masker)
         )
     if form == "json":

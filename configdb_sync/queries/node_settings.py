@@ -49,25 +49,30 @@ NOBODY = Asker()
 class NodeSettings:
     """One node's layers, the one that Hiera asks first coming first, and what it knows of the node.
 
-    ``node``: the value of its level. ``layers``: by data source's name, those that have any data. ``unread``: data
-    sources with data that no level of the hierarchy reads. ``notes``: what is not followed of the node's own hierarchy.
+    ``node``: the value of its level. ``layers``: by data source's name, those that have any data. ``unread``: those
+    that no level of the hierarchy reads. ``notes``: what is not followed of the node's own hierarchy.
     """
 
     node: str
     levels: LevelPath
     layers: tuple[Layer, ...] = field(repr=False)
     variables: Mapping[str, Json] = field(repr=False)
-    unread: tuple[str, ...] = ()
+    unread: tuple[Layer, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
 
     @property
+    def everything(self) -> tuple[Layer, ...]:
+        """The layers, and behind them those that Hiera does not read."""
+        return (*self.layers, *self.unread)
+
+    @property
     def documents(self) -> dict[str, Document]:
-        """The effective data by data source."""
-        return {layer.name: layer.document for layer in self.layers}
+        """The effective data by data source, whether Hiera reads it or not."""
+        return {layer.name: layer.document for layer in self.everything}
 
     def only(self, key: str) -> dict[str, Document]:
         """Return the effective data of one top-level key alone, by data source."""
-        return {layer.name: {key: layer.document[key]} for layer in self.layers if key in layer.document}
+        return {layer.name: {key: layer.document[key]} for layer in self.everything if key in layer.document}
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,9 @@ class Arrangement:
             paths = hierarchy.paths(variables)
             names = [name for path in paths if (name := found.source_of(path + SUFFIX)) is not None]
         read = [name for name in dict.fromkeys(names) if name in there]
-        unread = tuple(sorted(there.keys() - set(read)))
-        layers = tuple(Layer(name, there[name]) for name in read)
+        layers, unread = (
+            tuple(Layer(name, there[name]) for name in names) for names in (read, sorted(there.keys() - set(read)))
+        )
         notes = own.notes if own is not None and self.hierarchy is None else ()
         return NodeSettings(node, levels, layers, variables, unread, notes)
 

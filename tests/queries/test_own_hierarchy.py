@@ -11,8 +11,11 @@ import yaml
 
 from configdb_sync.exits import Exit
 from configdb_sync.hiera.hierarchy import Hierarchy, from_json, to_json
+from tests.configdb.legacy import legacy_url
 from tests.hiera_backend.backend import HERE, require, run_ruby
 from tests.support.product import Product
+
+__all__ = ["legacy_url"]
 
 ASTUTE = {"debug": True, "list": [1], "only": "a", "fqdn": "", "deployment_id": 5}
 GLOBALS = {"debug": False, "list": [2], "more": "g"}
@@ -70,6 +73,18 @@ def test_each_node_is_answered_for_by_its_own(product: Product, trees: Path, tmp
         ("astute", "wins"),
         ("globals", "hidden"),
     ]
+
+
+def test_what_hiera_does_not_read_is_found_all_the_same(product: Product, trees: Path) -> None:
+    order(trees, {**REVERSED, ":hierarchy": ["astute"]})
+    sync(product, trees)
+    assert product("lookup", "more", "--env", 5, "--node", 2).code == Exit.USAGE
+    assert product("lookup", "more", "--env", 5, "--node", 1).out == "g\n"
+    (found,) = product("find", "more", "--env", 5, "--format", "json").json
+    assert (found["data_source"], found["nodes"]) == ("globals", ["1", "2"])
+    assert product("compare", "--env", 5, "--key", "more", "--exit-code").code == Exit.OK
+    keys = {tuple(one["key"]) for one in product("compare", "--env", 5, "--node", "1,2", "--format", "json").json}
+    assert keys == {("uid",), ("fqdn",)}
 
 
 def test_ruby_answers_the_same(product: Product, trees: Path) -> None:
@@ -214,3 +229,16 @@ def test_what_is_no_stored_hierarchy_counts_as_none(value: Any) -> None:
 def test_a_stored_hierarchy_is_as_it_was() -> None:
     for one in (Hierarchy(("a", "b/%{fqdn}")), Hierarchy(("a",), ("a note",))):
         assert from_json(to_json(one)) == one
+
+
+def test_a_server_that_keeps_no_records_does_without(product: Product, trees: Path, legacy_url: str) -> None:
+    trees = trees.rename(trees.with_name("legacy"))
+    for node in ("1", "2"):
+        file = trees / f"node-{node}/etc/hiera/astute.yaml"
+        file.write_text(file.read_text().replace("deployment_id: 5", "deployment_id: 7501"))
+    where = ("--env", 7501, "--configdb", legacy_url)
+    for _ in range(2):
+        done = product("sync", *where, "--from", trees)
+        assert done.code == Exit.OK, done.err
+    assert notes(product("sync", *where, "--from", trees, "--format", "json").json, "2") == ""
+    assert product("lookup", "debug", "--env", 7501, "--node", 2, "--from", trees).out == "true\n"

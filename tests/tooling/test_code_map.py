@@ -1,6 +1,6 @@
 """``docs/code-map.md`` and ``docs/lifecycle.md`` name what is there: every module by its right name, every package.
 
-The list of decisions is complete, and so are the names of modules in them.
+The list of decisions is complete, and the modules that decisions name exist.
 """
 
 from __future__ import annotations
