@@ -111,13 +111,13 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
 def overrides(session: Session, *, environment: int, expiring: str | None, form: str) -> None:
     """List all overrides of an environment.
 
-    Shows where each is, who set it, when, why and until when, and whether it has any effect.
+    Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
-    from configdb_sync.cli.override_notes import ending_before, listed_overrides, note_lines
+    from configdb_sync.cli.override_notes import ending_before, listed_overrides
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = listed_overrides(notes, environment, before)
+        found = listed_overrides(notes, environment, before, session.masker)
         whole = client.keeps_versions
     if not whole:
         click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
@@ -132,7 +132,7 @@ def overrides(session: Session, *, environment: int, expiring: str | None, form:
         click.echo(_row(f"{note.data_source} at {note.place}", note.time, note.author, note.run, note.comment))
         for key, line in _effects(note):
             click.echo(line)
-            for text in note_lines(one.notes, key):
+            for text in one.lines(key):
                 click.echo(_row(f"        {text}"))
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from configdb_sync.clock import SystemClock
+from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath, shown_key
 from configdb_sync.errors import SettingsError
-from configdb_sync.jsonvalues import Json, value_digest
-from configdb_sync.names import place_of
+from configdb_sync.jsonvalues import Json, dumps, value_digest
+from configdb_sync.names import one_line, place_of
 from configdb_sync.overrides.notes import Note, parse_duration, parse_end, to_json
 
 if TYPE_CHECKING:
     from configdb_sync.configdb.model import DocumentAddress, OverrideNote
+    from configdb_sync.masking import Masker
     from configdb_sync.overrides.note_store import NoteStore
+
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,12 @@ def _storable(text: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class ListedOverride:
-    """The overrides of one data source at one place, with the notes that hold for them."""
+    """The overrides of one data source at one place, with the notes that hold for them and the values that they are
+    about, secrets masked."""
 
     document: OverrideNote
     notes: tuple[Note, ...]
+    values: Mapping[KeyPath, Json] = field(repr=False)
 
     @property
     def of_noted_keys(self) -> Self:
@@ -92,8 +98,16 @@ class ListedOverride:
     def json(self) -> dict[str, Json]:
         """The same as JSON."""
         hidden = ("place", "data_source", "digest")
-        notes = [{name: value for name, value in to_json(one).items() if name not in hidden} for one in self.notes]
+        notes = [
+            {"key": list(one.path), "value": self.values[one.path]}
+            | {name: value for name, value in to_json(one).items() if name not in hidden}
+            for one in self.notes
+        ]
         return {**dataclasses.asdict(self.document), "notes": notes}
+
+    def lines(self, key: str) -> list[str]:
+        """Return a line for each note of a top-level key or of a key below it."""
+        return [_line(note, self.values[note.path]) for note in self.notes if note.path[0] == key]
 
 
 def ending_before(expiring: str) -> datetime:
@@ -101,7 +115,9 @@ def ending_before(expiring: str) -> datetime:
     return SystemClock().now() + parse_duration(expiring, "--expiring")
 
 
-def listed_overrides(store: NoteStore, environment: int, before: datetime | None) -> list[ListedOverride]:
+def listed_overrides(
+    store: NoteStore, environment: int, before: datetime | None, masker: Masker
+) -> list[ListedOverride]:
     """Return the overrides of an environment with their notes; with ``before`` those that end until then.
 
     Of a server that lists no overrides only those with notes are known. Raises ``UnsupportedError`` if it has none.
@@ -122,7 +138,11 @@ def listed_overrides(store: NoteStore, environment: int, before: datetime | None
             OverrideNote(name, place, 0, None, None, None, None, _keys(overrides, KeyEffect))
             for (place, name), (overrides, _) in sorted(known.items())
         ]
-    found = [ListedOverride(one, tuple(known.get((one.place, one.data_source), ({}, []))[1])) for one in documents]
+    found = []
+    for one in documents:
+        overrides, held = known.get((one.place, one.data_source), ({}, []))
+        values = {note.path: masker.shown(note.path, edits.get(overrides, note.path)) for note in held}
+        found.append(ListedOverride(one, tuple(held), values))
     return found if before is None else [one.of_noted_keys for one in found if one.notes]
 
 
@@ -130,13 +150,8 @@ def _keys(overrides: dict[str, Json], effect: Callable[[str, str, str | None, in
     return tuple(effect(key, "unknown", None, 0) for key in overrides)
 
 
-def note_lines(notes: Sequence[Note], key: str) -> list[str]:
-    """Return a line for each note of a top-level key or of a key below it."""
-    return [_line(note) for note in notes if note.path[0] == key]
-
-
-def _line(note: Note) -> str:
-    which = "" if len(note.path) == 1 else f"{shown_key(note.path)}: "
+def _line(note: Note, value: Json) -> str:
+    which = f"{shown_key(note.path)} = {one_line(dumps(value), _SHOWN)}, "
     until = "" if note.until is None else f", until {time_text(note.until)}"
     return f"{which}{note.author}, {time_text(note.time)}{until}{'' if note.reason is None else f': {note.reason}'}"
 

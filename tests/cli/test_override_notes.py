@@ -64,9 +64,21 @@ def test_an_override_says_why_by_whom_and_until_when(synced: Product) -> None:
     assert datetime.fromisoformat(note["time"]) <= datetime.now(UTC)
     shown = good(synced, "overrides", "--env", 5).out
     assert "globals at /nodes/1/" in shown
-    assert "        " + note["author"] in shown
+    assert "        debug = 1, " + note["author"] in shown
+    assert note["value"] == 1
     assert ", until 2099-12-31 18:00 UTC: ticket 7\n" in shown
     assert "ticket 7" in good(synced, "history", *GLOBALS).out
+
+
+def test_the_value_is_shown_without_secrets(synced: Product) -> None:
+    secret = ("-k", "admin.password", "-t", "str", "--value-file", "-", "--reason", "new")
+    done = synced("override", *GLOBALS, *secret, stdin="CANARY")
+    assert done.code == Exit.OK, done.err
+    for form in ("plain", "json"):
+        shown = good(synced, "overrides", "--env", 5, "-f", form).out
+        assert "CANARY" not in shown
+        assert "<masked" in shown
+    assert "        admin.password = " in good(synced, "overrides", "--env", 5).out
 
 
 def test_a_comment_is_a_reason(synced: Product) -> None:
