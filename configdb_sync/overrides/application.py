@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -111,13 +111,15 @@ def _holds(document: Document, one: Wanted) -> bool:
     return edits.has(document, one.path) and same(edits.get(document, one.path), one.value)
 
 
-def freed(document: Document, beneath: Document, paths: Iterable[KeyPath]) -> dict[str, Json]:
+def freed(document: Document, beneath: Document, paths: Collection[KeyPath]) -> dict[str, Json]:
     """Return a document of overrides without those of some keys, which may be gone already; pure."""
     found = dict(document)
     for path in paths:
         with contextlib.suppress(edits.NotOverriddenError):
             found = edits.free(found, beneath, path)
-    return found
+    # A block that only repeats the values was made for keys that were overridden by what they were.
+    tops = {path[0] for path in paths if len(path) > 1 and path[0] in found and path[0] in beneath}
+    return {key: value for key, value in found.items() if not (key in tops and same(value, beneath[key]))}
 
 
 def planned(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from configdb_sync.configdb.edits import NoSuchKeyError
@@ -121,6 +121,8 @@ documents = st.fixed_dictionaries(
 
 
 @given(documents, documents, wanted_keys)
+@example({"b": {"x": 0}}, {}, {("b", "x"): 0})
+@example({"b": {"x": 0, "y": 1}}, {}, {("b", "x"): 0, ("b", "y"): 2})
 def test_a_second_apply_has_nothing_to_do_and_an_empty_file_takes_all_away(
     beneath: dict[str, Json], overrides: dict[str, Json], given_: dict[tuple[str, ...], int]
 ) -> None:
