@@ -49,7 +49,7 @@ class Environment:
     def values(self, _name: str) -> dict[str, Any]:
         return self.stored
 
-    def agrees(self, records: dict[str, Any]) -> bool:
+    def agrees(self, records: dict[str, Any], _hierarchy: object = None) -> bool:
         return not self.digests or same(self.digests, records)
 
 
@@ -191,7 +191,7 @@ class OneDocument(RuleBasedStateMachine):
         digest = "" if content is None else hashlib.sha256(content).hexdigest()
         file = None if content is None else NodeFile("globals.yaml", "/x", content, digest, 0o640, 0, 0)
         stored = self.here
-        records = NodeRecords(*self.record_of(), cast(RemoteNode, stored), self.others)
+        records = NodeRecords(*self.record_of(), cast(RemoteNode, stored), others=self.others)
         strange = records.unknown and stored.has_values
         subject = ExaminedDocument(NAME, "globals.yaml", file, document, None, strange)
         record = records.told(subject).record
