@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from configdb_sync.cli.options import (
 from configdb_sync.cli.override_notes import OverrideReason, reason_options, time_text
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.errors import ProductError, SettingsError
+from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import RECORDS, LevelPath
 
@@ -200,6 +200,28 @@ def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whol
     warn_of_node(change.place)
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What an override's author says is meant, though it looks like a mistake (U25)."""
+
+    new_key: bool
+    new_node: bool
+    change_type: bool
+
+
+def allowed_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that let an odd override through; it gets them as ``allowed``."""
+
+    @click.option("--new-key", is_flag=True, help="The key is new: no node of the level has it.")
+    @click.option("--new-node", is_flag=True, help="The node is new: no run has seen it.")
+    @click.option("--change-type", is_flag=True, help="The value may be of another type than the one it covers.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, new_key: bool, new_node: bool, change_type: bool, **options: Any) -> Any:
+        return function(*args, allowed=Allowed(new_key, new_node, change_type), **options)
+
+    return wrapped
+
+
 def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
     text = "The data source.  [default: the one that Puppet reads the key from]"
     return _target_options(function, what_option(*_DATA_SOURCE, metavar="NAME", help=text))
@@ -212,14 +234,23 @@ def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
 @click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
 @reason_options
+@allowed_options
 def override(
-    target: ValueTarget, *, key: str | None, about: OverrideReason, all_nodes: bool, copy_from: str | None, **given: Any
+    target: ValueTarget,
+    *,
+    key: str | None,
+    about: OverrideReason,
+    allowed: Allowed,
+    all_nodes: bool,
+    copy_from: str | None,
+    **given: Any,
 ) -> None:
     """Override a key for a node or a group of nodes.
 
     The nodes below the level get this value instead of their own. With --until or --for, the first run after that
     time removes the override.
     """
+    from configdb_sync.cli.override_checks import check_override, read_by_puppet
     from configdb_sync.configdb import changes
     from configdb_sync.overrides.note_store import copy_noted, rewrite_noted
 
@@ -234,7 +265,7 @@ def override(
             raise SettingsError(
                 "the data source is not named", way_out="name it with --data-source, or a key with --key"
             )
-        target = _read_by_puppet(target, edits.parse_key(key))
+        target = read_by_puppet(target, edits.parse_key(key))
     if copy_from is not None:
         with session.client(comment=about.text) as client, session.notes(client) as notes:
             node = session.addresses(client, environment).named_value(copy_from, lambda: session.seen(environment))
@@ -244,13 +275,16 @@ def override(
         return
     path, content = _read_value(key, **given)
     if all_nodes:
-        _override_all(target, target.key_for_all_nodes(key), content, about.text)
+        wanted = target.key_for_all_nodes(key)
+        with session.client() as client:
+            check_override(target, client, target.place(client), wanted, content, allowed=allowed)
+        _override_all(target, wanted, content, about.text)
         return
     with session.client(comment=about.text) as client, session.notes(client) as notes:
         place = target.place(client)
+        hidden = [] if path is None else check_override(target, client, place, path, content, allowed=allowed)
         make = changes.overriding(client, place, path, content)
         change = rewrite_noted(notes, place, path, make, about.notes(place, path, content, session.author))
-        hidden = [] if path is None else _hidden(target, client, change.place.levels, path)
     report(change, "overridden")
     if about.until is not None:
         click.echo(f"It ends at {time_text(about.until)}: the first run after that removes it.")
@@ -260,48 +294,6 @@ def override(
         click.echo(f"The whole block {path[0]!r} keeps its present content: ConfigDB merges whole top-level keys.")
     if not change.place.innermost:
         click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
-
-
-def _read_by_puppet(target: ValueTarget, path: KeyPath) -> ValueTarget:
-    """Return the target with the data source that Puppet reads a key from (U25). Raises ``SettingsError``."""
-    from configdb_sync.cli.queries import settings_below
-    from configdb_sync.overrides import checks
-
-    session, environment = target.session, target.environment
-    with session.client() as client:
-        levels = level_path(session, client, environment, target.levels)
-        nodes = {one.node: one.layers for one in settings_below(session, client, environment, levels)}
-    found = checks.source_of(nodes, path)
-    if found is None:
-        close = checks.close_keys([layer.document for layers in nodes.values() for layer in layers], path)
-        hint = f"did you mean {' or '.join(close)}? Otherwise name" if close else "name"
-        raise SettingsError(
-            f"no node of that level has the key {edits.shown_key(path)}",
-            way_out=f"{hint} the data source of a new key with --data-source",
-        )
-    click.echo(f"Puppet reads {edits.shown_key(path)} from {found}.", err=True)
-    return replace(target, data_source=found)
-
-
-def _hidden(target: ValueTarget, client: ConfigDBClient, levels: LevelPath, path: KeyPath) -> list[str]:
-    """Return what an override's author must know: that Puppet reads the key from another data source (U25)."""
-    from configdb_sync.cli.queries import settings_below
-    from configdb_sync.overrides import checks
-
-    try:
-        nodes = {one.node: one.layers for one in settings_below(target.session, client, target.environment, levels)}
-    except ProductError:
-        return []  # The override is made; of nodes that ConfigDB does not know there is nothing to say.
-    key, found = edits.shown_key(path), []
-    for one in checks.hidings(nodes, target.data_source, path):
-        which = f"{'node' if len(one.nodes) == 1 else 'nodes'} {', '.join(one.nodes[:_SHOWN])}"
-        if one.how is checks.Hidden.WHOLLY:
-            found.append(f"Note: it has no effect on {which}: Puppet reads {key} from {one.data_source} there.")
-        else:
-            found.append(
-                f"Note: on {which} only lookups that merge mappings read it: {one.data_source} has {path[0]}, too."
-            )
-    return found
 
 
 def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: str | None) -> None:

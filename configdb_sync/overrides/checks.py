@@ -125,16 +125,23 @@ def close_keys(documents: Sequence[Mapping[str, Json]], parts: Sequence[str]) ->
     return [shown_key(candidate) for candidate in ranked[:_MATCHES]]
 
 
-def check_type(covered: Json, value: Json, path: KeyPath) -> None:
-    """Raise ``SettingsError`` if a value is of another type than the one that it covers. Null covers and is covered
-    by any type, an integer stands for a decimal number."""
-    kinds = type_name(covered), type_name(value)
-    if kinds[0] == kinds[1] or covered is None or value is None or set(kinds) == {"integer", "decimal number"}:
+def check_type(covered: Sequence[Json], value: Json, path: KeyPath) -> None:
+    """Raise ``SettingsError`` if a value is of another type than all those that nodes have there.
+
+    Null covers and is covered by any type, an integer stands for a decimal number. Where one node has the type, the
+    others are exceptions.
+    """
+    if not covered or any(_alike(one, value) for one in covered):
         return
     raise SettingsError(
-        f"{shown_key(path)} is a value of type {kinds[0]}, the new value is of type {kinds[1]}",
+        f"{shown_key(path)} is a value of type {type_name(covered[0])}, the new value is of type {type_name(value)}",
         way_out="give --type, or --change-type to change the type",
     )
+
+
+def _alike(one: Json, other: Json) -> bool:
+    kinds = {type_name(one), type_name(other)}
+    return len(kinds) == 1 or "null" in kinds or kinds == {"integer", "decimal number"}
 
 
 def type_name(value: Json) -> str:

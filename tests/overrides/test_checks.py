@@ -63,12 +63,14 @@ def test_a_key_that_one_node_has_will_do() -> None:
 @pytest.mark.parametrize(("covered", "value"), [(1, "1"), (True, 1), ("a", ["a"]), ({}, []), (1.5, "x"), ([], "x")])
 def test_another_type_is_refused(covered: Any, value: Any) -> None:
     with pytest.raises(SettingsError, match="of type"):
-        checks.check_type(covered, value, ("a", "b"))
+        checks.check_type([covered, covered], value, ("a", "b"))
 
 
 @pytest.mark.parametrize(("covered", "value"), [(1, 2), (1, 2.5), (2.5, 1), (None, "x"), ("x", None), ({"a": 1}, {})])
 def test_the_same_type_will_do(covered: Any, value: Any) -> None:
-    checks.check_type(covered, value, ("a",))
+    checks.check_type([covered], value, ("a",))
+    checks.check_type([{"other": 1}, covered, "other"], value, ("a",))
+    checks.check_type([], value, ("a",))
 
 
 def test_a_node_that_is_not_there() -> None:

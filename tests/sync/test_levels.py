@@ -133,7 +133,7 @@ def test_a_place_that_no_node_reads_is_refused(story: Story) -> None:
 
 def test_all_nodes_means_all_and_those_to_come(story: Story) -> None:
     before = contents(story.trees)
-    own = ("override", *KEY, *story.level("2"), "--type", "str", "--value", "own")
+    own = ("override", *KEY, *story.level("2"), "--type", "str", "--value", "own", "--change-type")
     story(*own)
     made = story("override", *KEY, "--all-nodes", *FALSE)
     assert f"for nodes {story.value('1')}, {story.value('3')}." in made.out

@@ -52,7 +52,7 @@ def test_an_order_reaches_nodes_that_come_later_and_ends_without_a_trace(product
     key = ("--env", 5, "-r", "astute", "--key", "nova.debug")
     assert product(*sync).code == 0
     before = contents(trees)
-    own = ("override", *key, "--level", "nodes=2", "--type", "str", "--value", "own")
+    own = ("override", *key, "--level", "nodes=2", "--type", "str", "--value", "own", "--change-type")
     assert product(*own).code == 0
     made = product("override", *key, "--all-nodes", "--type", "bool", "--value", "true")
     assert made.code == 0
