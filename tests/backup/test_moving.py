@@ -15,7 +15,7 @@ from configdb_sync.failpoints import VARIABLE
 from configdb_sync.store.lease import run_lock
 from tests.support import processes
 from tests.support.configdb_server import NODE
-from tests.support.product import Product, contents, make_product
+from tests.support.product import MEANT, Product, contents, make_product
 from tests.support.service import fill, serving
 from tests.support.trees import make_trees
 
@@ -42,9 +42,9 @@ def test_after_the_move_nothing_is_sent_and_no_override_is_lost(
     run = ("sync", "--env", 5, "--from", trees)
     start = contents(trees)
     good(product, *run)
-    good(product, "override", *PLACE, "nova.debug", "--value", "true", "--type", "bool")
+    good(product, "override", *MEANT, *PLACE, "nova.debug", "--value", "true", "--type", "bool")
     everywhere = ("--env", 5, "-r", "globals", "--key", "use_syslog", "--all-nodes")
-    good(product, "override", *everywhere, "--value", "false", "--type", "bool")
+    good(product, "override", *MEANT, *everywhere, "--value", "false", "--type", "bool")
     good(product, *run)
     good(product, "tenants", "create", "blue")
     archive = tmp_path / "a.tgz"
@@ -80,7 +80,7 @@ def test_a_backup_in_the_middle_of_a_run(product: Product, other: Product, tmp_p
     run = ("sync", "--env", 5, "--from", trees)
     if point not in {"run-begun", "after-upload"}:
         good(product, *run)
-        good(product, "override", *PLACE, "nova.debug", "--value", "true", "--type", "bool")
+        good(product, "override", *MEANT, *PLACE, "nova.debug", "--value", "true", "--type", "bool")
     killed = processes.run(product.state, *run, **{VARIABLE: f"{point}:1"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     good(product, "backup", tmp_path / "a.tgz")
@@ -122,9 +122,9 @@ def test_what_was_overridden_after_the_backup_is_never_taken_for_the_nodes_own(
     file = trees / "node-2/etc/fuel/cluster/5/astute.yaml"
     start = yaml.safe_load(file.read_text())
     good(product, "backup", tmp_path / "a.tgz")
-    good(product, "override", *PLACE, "nova.debug", "--value", "true", "--type", "bool")
+    good(product, "override", *MEANT, *PLACE, "nova.debug", "--value", "true", "--type", "bool")
     extra = ("--env", 5, "-r", "override/common", "--level", "nodes=1", "--key", "x")
-    good(product, "override", *extra, "--value", "1", "--type", "int")
+    good(product, "override", *MEANT, *extra, "--value", "1", "--type", "int")
     good(product, *run)
     good(other, "restore", tmp_path / "a.tgz")
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_a_state_that_is_not_empty_is_left_alone(product: Product, tmp_path: Pat
     trees = make_trees(tmp_path / "trees", "1", "2")
     good(product, "sync", "--env", 5, "--from", trees)
     good(product, "backup", tmp_path / "a.tgz")
-    good(product, "override", *PLACE, "nova.debug", "--value", "true", "--type", "bool")
+    good(product, "override", *MEANT, *PLACE, "nova.debug", "--value", "true", "--type", "bool")
     refused = product("restore", tmp_path / "a.tgz")
     assert refused.code == Exit.USAGE
     assert "--replace" in refused.err

@@ -15,7 +15,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.failpoints import VARIABLE
 from configdb_sync.store import keyring
 from tests.support import processes
-from tests.support.product import Product, contents, make_product
+from tests.support.product import MEANT, Product, contents, make_product
 from tests.support.service import serving
 from tests.support.trees import make_trees
 
@@ -80,7 +80,7 @@ def story(product: Product, trees: Path) -> dict[str, tuple[object, ...]]:
     run = ("sync", "--env", 5, "--from", trees)
     start = contents(trees)
     good(product, *run)
-    good(product, "override", *OVERRIDE, "--type", "str", "--value-file", "-", stdin=CANARY)
+    good(product, "override", *MEANT, *OVERRIDE, "--type", "str", "--value-file", "-", stdin=CANARY)
     good(product, *run)
     assert CANARY.encode() in b"".join(path.read_bytes() for path in trees.rglob("*.yaml"))
     assert good(product, "get", *OVERRIDE).strip() == CANARY
@@ -107,7 +107,7 @@ def test_on_a_server_without_versions_they_are_encrypted_too(sealed: Product, tr
     sealed.plain = True
     good(sealed, "sync", "--env", 5, "--from", trees)
     for value in ("a", "b", "a"):
-        good(sealed, "override", *OVERRIDE, "--type", "str", "--value-file", "-", stdin=value)
+        good(sealed, "override", *MEANT, *OVERRIDE, "--type", "str", "--value-file", "-", stdin=value)
     assert in_clear(sealed.state) == []
     with closing(sqlite3.connect(sealed.state / "configdb-sync.sqlite")) as connection:
         assert connection.execute("SELECT count(*) FROM document_versions").fetchone()[0] > 3
@@ -122,7 +122,7 @@ def test_a_conversion_that_was_killed_is_gone_on_with(
     product: Product, keys: Path, trees: Path, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good(product, "sync", "--env", 5, "--from", trees)
-    good(product, "override", *OVERRIDE, "--type", "str", "--value-file", "-", stdin=CANARY)
+    good(product, "override", *MEANT, *OVERRIDE, "--type", "str", "--value-file", "-", stdin=CANARY)
     shown = good(product, "overrides", "--env", 5)
     keyring.make(keys)
     monkeypatch.setenv("CONFIGDB_SYNC_KEY_FILE", str(keys))

@@ -10,6 +10,7 @@ import pytest
 
 from configdb_sync.exits import Exit
 from tests.support import processes
+from tests.support.product import MEANT
 from tests.support.trees import make_trees
 
 
@@ -69,7 +70,7 @@ def test_a_terminal_that_lacks_a_character_shows_its_number(tmp_path: Path, tree
     state = tmp_path / "state"
     assert processes.run(state, "sync", "--env", 5, "--from", trees).returncode == Exit.OK
     place = ("--env", 5, "-r", "astute", "--level", "nodes=2", "--key", "ключ")
-    assert processes.run(state, "override", *place, "--value", "Ключ", "--type", "str").returncode == Exit.OK
+    assert processes.run(state, "override", *MEANT, *place, "--value", "Ключ", "--type", "str").returncode == Exit.OK
     shown = processes.run(state, "get", *place, PYTHONIOENCODING="latin-1")
     assert (shown.returncode, shown.stdout) == (Exit.OK, "\\u041a\\u043b\\u044e\\u0447\n")
     assert processes.run(state, "get", *place, LC_ALL="C").stdout == "Ключ\n"

@@ -19,7 +19,7 @@ from configdb_sync.failpoints import VARIABLE
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import OVERRIDE_NOTES
 from tests.support import processes
-from tests.support.product import Product, Result, contents
+from tests.support.product import MEANT, Product, Result, contents
 from tests.support.trees import make_trees
 
 GLOBALS = ("--env", 5, "-r", "globals", "--level", "nodes=1")
@@ -46,7 +46,7 @@ def good(product: Product, *arguments: object) -> Result:
 
 
 def override(product: Product, key: str, *more: object, value: object = 1) -> Result:
-    return good(product, "override", *GLOBALS, "-k", key, "-t", "json", "-v", value, *more)
+    return good(product, "override", *MEANT, *GLOBALS, "-k", key, "-t", "json", "-v", value, *more)
 
 
 def notes(product: Product, *more: object) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_an_override_says_why_by_whom_and_until_when(synced: Product) -> None:
 
 def test_the_value_is_shown_without_secrets(synced: Product) -> None:
     secret = ("-k", "admin.password", "-t", "str", "--value-file", "-", "--reason", "new")
-    done = synced("override", *GLOBALS, *secret, stdin="CANARY")
+    done = synced("override", *MEANT, *GLOBALS, *secret, stdin="CANARY")
     assert done.code == Exit.OK, done.err
     for form in ("plain", "json"):
         shown = good(synced, "overrides", "--env", 5, "-f", form).out
@@ -125,7 +125,7 @@ def test_what_others_change_drops_the_note(synced: Product) -> None:
 
 def test_a_document_written_as_a_whole(synced: Product) -> None:
     override(synced, "debug", "--reason", "old")
-    good(synced, "override", *GLOBALS, "-t", "json", "-v", '{"a": 1, "b": 2}', "--reason", "whole")
+    good(synced, "override", *MEANT, *GLOBALS, "-t", "json", "-v", '{"a": 1, "b": 2}', "--reason", "whole")
     assert {key: one["reason"] for key, one in notes(synced).items()} == {"a": "whole", "b": "whole"}
 
 
@@ -145,8 +145,8 @@ def test_copied_overrides_keep_their_notes(synced: Product) -> None:
     override(synced, "debug", "--until", LATER, "--reason", "old")
     override(synced, "use_syslog", "--until", LATER, "--reason", "node 1")
     other = ("--env", 5, "-r", "globals", "--level", "nodes=2")
-    good(synced, "override", *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
-    good(synced, "override", *other, "--copy-from", 1)
+    good(synced, "override", *MEANT, *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
+    good(synced, "override", *MEANT, *other, "--copy-from", 1)
     listed = good(synced, "overrides", "--env", 5, "-f", "json").json
     found = {".".join(n["key"]): n for one in listed if one["place"] == "/nodes/2/" for n in one["notes"]}
     assert {key: (one["reason"], "until" in one) for key, one in found.items()} == {
@@ -170,7 +170,7 @@ def test_ends_that_are_refused_change_nothing(
 ) -> None:
     good(product, "sync", "--env", 5, "--from", trees)
     product.changing()
-    refused = product("override", "--env", 5, "-r", "globals", *options)
+    refused = product("override", *MEANT, "--env", 5, "-r", "globals", *options)
     assert refused.code == Exit.USAGE
     assert part in refused.err
     assert product.changing() == []
@@ -180,7 +180,7 @@ def test_ends_that_are_refused_change_nothing(
 def test_no_kill_leaves_an_override_without_its_end(product: Product, trees: Path, step: str) -> None:
     good(product, "sync", "--env", 5, "--from", trees)
     override(product, "debug", "--for", "8h", "--reason", "first")
-    again = ("override", *GLOBALS, "-k", "debug", "-t", "json", "-v", 2, "--for", "9d", "--reason", "second")
+    again = ("override", *MEANT, *GLOBALS, "-k", "debug", "-t", "json", "-v", 2, "--for", "9d", "--reason", "second")
     killed = processes.run(product.state, *again, **{VARIABLE: step})
     assert killed.returncode < 0
     value = good(product, "get", *GLOBALS, "--overrides", "-k", "debug").json
@@ -286,7 +286,7 @@ def synced_client(product: Product) -> ConfigDBClient:
 
 def test_overrides_over_the_nodes_end_too(synced: Product, trees: Path, later: Callable[..., None]) -> None:
     root = ("--env", 5, "-r", "globals")
-    good(synced, "override", *root, "-k", "added", "-t", "int", "-v", 1, "--for", "8h")
+    good(synced, "override", *MEANT, *root, "-k", "added", "-t", "int", "-v", 1, "--for", "8h")
     good(synced, "sync", "--env", 5, "--from", trees)
     assert "added: 1" in file_of(synced, "2")
     later(hours=9)

@@ -15,7 +15,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.exits import Exit
 from configdb_sync.store.versions import BY_OTHERS
-from tests.support.product import Product, Result
+from tests.support.product import MEANT, Product, Result
 from tests.support.trees import make_trees
 
 ENV = 71
@@ -78,8 +78,8 @@ def elsewhere(request: pytest.FixtureRequest, product: Product, tmp_path: Path) 
 @pytest.fixture
 def overridden(elsewhere: Elsewhere) -> Elsewhere:
     """The overrides of the node have three versions."""
-    elsewhere.good("override", "-k", "debug", "-t", "int", "-v", "1", "--comment", "ticket ∑ 5%\nmore")
-    elsewhere.good("override", "-k", "admin.password", "-t", "str", "--value-file", "-", stdin="CANARY-new")
+    elsewhere.good("override", *MEANT, "-k", "debug", "-t", "int", "-v", "1", "--comment", "ticket ∑ 5%\nmore")
+    elsewhere.good("override", *MEANT, "-k", "admin.password", "-t", "str", "--value-file", "-", stdin="CANARY-new")
     elsewhere.good("rm-override", "-k", "debug")
     return elsewhere
 
@@ -157,7 +157,7 @@ def test_versions_that_are_not_kept(overridden: Elsewhere) -> None:
 
 def test_only_so_many_are_kept(elsewhere: Elsewhere) -> None:
     for number in range(5):
-        elsewhere.good("override", "-k", "debug", "-t", "int", "-v", str(number), "--keep-versions", "3")
+        elsewhere.good("override", *MEANT, "-k", "debug", "-t", "int", "-v", str(number), "--keep-versions", "3")
     assert [version["number"] for version in elsewhere.history()] == [5, 4, 3]
     assert len(elsewhere.history("--keep-versions", "2")) == 2
 
@@ -207,7 +207,10 @@ def test_a_standing_order_is_the_runs_that_carried_it_out(
     sync = ("sync", "--env", 5, "--from", trees)
     assert product(*sync).code == Exit.OK
     key = ("--env", 5, "-r", "globals", "--key", "use_syslog")
-    assert product("override", *key, "--all-nodes", "-t", "bool", "-v", "false", "--comment", "all").code == Exit.OK
+    assert (
+        product("override", *MEANT, *key, "--all-nodes", "-t", "bool", "-v", "false", "--comment", "all").code
+        == Exit.OK
+    )
     assert [one["comment"] for one in past("1", "globals")] == ["all"]
     make_trees(trees, "3")
     assert product(*sync).code == Exit.OK
@@ -246,7 +249,7 @@ def test_the_products_own_bookkeeping_has_none(product: Product, trees: Path) ->
 def test_an_embedded_server_keeps_them_itself(product: Product, trees: Path) -> None:
     assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
     place = ("--env", 5, "-r", "globals", "--level", "nodes=1")
-    assert product("override", *place, "--key", "use_syslog", "-t", "int", "-v", "1").code == Exit.OK
+    assert product("override", *MEANT, *place, "--key", "use_syslog", "-t", "int", "-v", "1").code == Exit.OK
     with closing(sqlite3.connect(product.state / "configdb-sync.sqlite")) as connection:
         assert connection.execute("SELECT COUNT(*) FROM document_versions").fetchone() == (0,)
     assert len(product("history", *place).out.splitlines()) == 1

@@ -21,7 +21,7 @@ from configdb_sync.nodes.node_files import NodeFile, NodeRead
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
 from tests.support import fixtures
-from tests.support.product import Product, contents, snapshot
+from tests.support.product import MEANT, Product, contents, snapshot
 
 ENVIRONMENT = 37
 NODES = ("121", "124", "125", "127")
@@ -93,10 +93,10 @@ def test_the_main_job(lab: Laboratory, trees: Path, run: Callable[..., Any], pro
     assert [node["node"] for node in first.json["nodes"]] == list(NODES)
     assert roots(trees) == before
 
-    override = ("override", "--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=124")
+    override = ("override", *MEANT, "--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=124")
     assert product(*override, "--key", "debug", "--value", "true", "--type", "json").code == 0
     assert product(*override, "--key", "use_syslog", "--value", "false", "--type", "json").code == 0
-    more = ("override", "--env", ENVIRONMENT, "-r", "astute", "--level", "nodes=121")
+    more = ("override", *MEANT, "--env", ENVIRONMENT, "-r", "astute", "--level", "nodes=121")
     assert product(*more, "--key", "canary_password", "--value-file", "-", "--type", "str", stdin=CANARY).code == 0
     plan = run("plan")
     assert plan.code == 0
@@ -121,7 +121,7 @@ def test_a_file_that_an_override_makes_comes_and_goes(trees: Path, run: Callable
     before = {node: contents(trees / node / "root") for node in NODES}
     assert run("sync").code == 0
     where = ("--env", ENVIRONMENT, "-r", "override/plugins", "--level", "nodes=125")
-    made = product("override", *where, "--key", "lma", "--value", "1", "--type", "json")
+    made = product("override", *MEANT, *where, "--key", "lma", "--value", "1", "--type", "json")
     assert made.code == 0, made.err
     assert run("sync").code == 0
     path = trees / "125/root/etc/hiera/override/plugins.yaml"
@@ -138,7 +138,7 @@ def test_nothing_of_a_secret_shows_in_processes_or_logs_of_ours(
     assert run("sync").code == 0
     where = ("--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=121")
     secret = ("--key", "canary_password", "--value-file", "-", "--type", "str")
-    assert product("override", *where, *secret, stdin=CANARY).code == 0
+    assert product("override", *MEANT, *where, *secret, stdin=CANARY).code == 0
     seen: list[str] = []
     stop = threading.Event()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.product import Product
+from tests.support.product import MEANT, Product
 from tests.tenants.support import Api, public_port, serving
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
@@ -60,9 +60,9 @@ def filled(state: Path, cloud: Path) -> None:
     hostile = ("--key", "hostile", "--type", "json", "--value-file", "-")
     for words, stdin in (
         (run, ""),
-        (("override", *where, "--key", "debug", "--value", "true", "--type", "bool", "--comment", SCRIPT), ""),
+        (("override", *MEANT, *where, "--key", "debug", "--value", "true", "--type", "bool", "--comment", SCRIPT), ""),
         (run, ""),
-        (("override", *where, *hostile), json.dumps(HOSTILE)),
+        (("override", *MEANT, *where, *hostile), json.dumps(HOSTILE)),
     ):
         told = product(*words, stdin=stdin)
         assert told.code == 0, told.err

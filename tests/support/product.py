@@ -22,6 +22,9 @@ from configdb_sync.configdb import connect
 from configdb_sync.http import session
 from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
 
+MEANT = ("--new-key", "--new-node", "--change-type")
+"""Options of ``override`` for a test that is about something else than mistakes: whatever is overridden is meant."""
+
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 

@@ -13,7 +13,7 @@ import pytest
 from configdb_sync.configdb.connect import connect
 from configdb_sync.exits import Exit
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
-from tests.support.product import Product, contents
+from tests.support.product import MEANT, Product, contents
 from tests.support.trees import GLOBALS, make_node, make_trees
 
 
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_written_leaves_the_others_written(product: Produc
     (trees / "node-2/etc/hiera/globals.yaml").rename(elsewhere)
     (trees / "node-2/etc/hiera/globals.yaml").symlink_to("../elsewhere.yaml")
     for node in "12":
-        override = ("override", "--env", 5, "-r", "globals", "--level", f"nodes={node}", "--key", "use_syslog")
+        override = ("override", *MEANT, "--env", 5, "-r", "globals", "--level", f"nodes={node}", "--key", "use_syslog")
         assert product(*override, "--type", "bool", "--value", "false").code == 0
     code, text = sync(product, trees)
     assert code == Exit.PARTIAL
@@ -261,7 +261,7 @@ def test_nonsense_in_the_middle_fails_that_document_alone(
 def test_effective_data_that_is_not_what_was_foreseen_is_never_written(product: Product, trees: Path) -> None:
     """S01: an empty but successful answer must not empty the file (U20: sync stops if the server disagrees)."""
     assert sync(product, trees)[0] == Exit.OK
-    override = ("override", "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
+    override = ("override", *MEANT, "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
     assert product(*override, "--type", "bool", "--value", "false").code == 0
     before = contents(trees)
 
@@ -314,7 +314,7 @@ def test_a_file_is_made_for_an_override_and_taken_away_with_it(product: Product,
     before = contents(trees)
     made = trees / "node-2/etc/hiera/override/common.yaml"
     where = ("--env", 5, "-r", "override/common", "--level", "nodes=2", "--key", "puppet.pool")
-    assert product("override", *where, "--type", "str", "--value", "p1").code == 0
+    assert product("override", *MEANT, *where, "--type", "str", "--value", "p1").code == 0
     assert sync(product, trees)[0] == Exit.OK
     assert made.stat().st_mode & 0o777 == 0o640
     assert "p1" in made.read_text()
@@ -343,7 +343,7 @@ def test_a_data_source_that_configdb_lacks_is_made_and_a_key_taken_away_there_va
     """W06: nothing that is missing upstream stops the rest, and nothing that went there stays on a node."""
     assert sync(product, trees)[0] == Exit.OK
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "added")
-    assert product("override", *where, "--type", "int", "--value", "1").code == 0
+    assert product("override", *MEANT, *where, "--type", "int", "--value", "1").code == 0
     make_node(trees, "4", plugins__ldap="ldap: {enabled: true}\n")
     assert sync(product, trees)[0] == Exit.OK
     assert "added: 1" in (trees / "node-2/etc/hiera/globals.yaml").read_text()
@@ -428,7 +428,7 @@ def test_lost_records_freeze_no_override(product: Product, trees: Path, digests:
     """U18 on a new master, with ConfigDB's digests and with neither."""
     assert sync(product, trees)[0] == Exit.OK
     where = ("--env", 5, "-r", "astute", "--level", "nodes=2", "--key", "nova.debug")
-    assert product("override", *where, "--type", "bool", "--value", "true").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "true").code == 0
     assert sync(product, trees)[0] == Exit.OK
     lose_records(product)
     if not digests:
@@ -446,7 +446,7 @@ def test_a_new_master_takes_a_nodes_change_beside_an_override_that_is_gone(produ
     """U18: the override was taken away while the records were lost; only ConfigDB's digests tell our writing."""
     assert sync(product, trees)[0] == Exit.OK
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
-    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false").code == 0
     assert sync(product, trees)[0] == Exit.OK
     lose_records(product)
     assert product("rm-override", *where).code == 0
@@ -461,7 +461,7 @@ def test_an_old_backup_of_the_records_freezes_nothing(product: Product, trees: P
     assert sync(product, trees)[0] == Exit.OK
     backup = (product.state / "configdb-sync.sqlite").read_bytes()
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
-    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false").code == 0
     assert sync(product, trees)[0] == Exit.OK
     lose_records(product)
     (product.state / "configdb-sync.sqlite").write_bytes(backup)
@@ -479,7 +479,7 @@ def test_a_database_of_ours_that_goes_in_the_middle_stops_the_run(
     """U14: one line that names it; what would be stored is in no message; nothing is written without a record."""
     assert sync(product, trees)[0] == Exit.OK
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
-    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false").code == 0
     path = trees / "node-2/etc/hiera/globals.yaml"
     path.write_text(path.read_text().replace("- 2", "- 3"))
     text = path.read_text()
@@ -506,7 +506,7 @@ def test_a_database_of_configdb_that_fails_shows_no_value(
     with closing(sqlite3.connect(product.state / "configdb.sqlite")) as database:
         database.execute("DROP TABLE contents")
     result = product(
-        "override", "--env", 5, "-r", "globals", "-k", "a", "--type", "str", "--value-file", "-", stdin="CANARY"
+        "override", *MEANT, "--env", 5, "-r", "globals", "-k", "a", "--type", "str", "--value-file", "-", stdin="CANARY"
     )
     assert result.code == Exit.CONFIGDB
     assert "no such table" in caplog.text
@@ -525,7 +525,7 @@ def test_an_override_never_turns_a_node_into_one_of_another_release(product: Pro
     assert sync(*arguments)[0] == Exit.OK
     where = ("--env", 5, "--level", "nodes=1", "--key", "debug")
     for name in ("astute", "cluster"):
-        assert product("override", *where, "-r", name, "--type", "bool", "--value", "true").code == 0
+        assert product("override", *MEANT, *where, "-r", name, "--type", "bool", "--value", "true").code == 0
     code, text = sync(*arguments)
     assert code == Exit.PARTIAL
     assert "node 1, file astute.yaml" in text
@@ -553,7 +553,7 @@ def test_an_override_never_hides_who_a_node_is(product: Product, trees: Path, ke
     before = contents(trees)
     where = ("--env", 5, "-r", "astute", "--level", "role=compute", "--level", "nodes=2")
     text = json.dumps({key: value, "debug": True})
-    assert product("override", *where, "--type", "json", "--value", text).code == 0
+    assert product("override", *MEANT, *where, "--type", "json", "--value", text).code == 0
     for _ in range(2):
         code, shown = sync(product, trees, *levels)
         assert code == Exit.PARTIAL
@@ -571,7 +571,7 @@ def test_one_run_takes_all_of_an_override_back(product: Product, tmp_path: Path)
     where = ("--env", 5, "-r", "globals", "--level", "nodes=1")
     assert sync(product, trees)[0] == Exit.OK
     for key in ("since", "keep"):
-        assert product("override", *where, "--key", key, "--type", "int", "--value", 7).code == 0
+        assert product("override", *MEANT, *where, "--key", key, "--type", "int", "--value", 7).code == 0
     assert sync(product, trees)[0] == Exit.OK
     assert product("rm-override", *where, "--key", "since").code == 0
     assert sync(product, trees)[0] == Exit.OK
@@ -586,7 +586,7 @@ def test_a_second_copy_of_a_nodes_files_freezes_nothing(product: Product, trees:
     other = shutil.copytree(trees, tmp_path / "other", symlinks=True)
     where = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
     assert sync(product, trees)[0] == Exit.OK
-    assert product("override", *where, "--type", "bool", "--value", "false").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false").code == 0
     for place in (trees, other):
         assert sync(product, place)[0] == Exit.OK
     assert product("rm-override", *where).code == 0
@@ -606,7 +606,7 @@ def test_a_second_copy_of_a_nodes_files_freezes_nothing(product: Product, trees:
 def test_an_ambiguous_key_is_left_alone_until_a_side_is_taken(product: Product, trees: Path, digests: bool) -> None:
     assert sync(product, trees)[0] == Exit.OK
     key = ("--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog")
-    assert product("override", *key, "--type", "bool", "--value", "false").code == 0
+    assert product("override", *MEANT, *key, "--type", "bool", "--value", "false").code == 0
     assert sync(product, trees)[0] == Exit.OK
     lose_records(product)
     if not digests:

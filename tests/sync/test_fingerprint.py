@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.hiera import Reader
 from configdb_sync.sync.fingerprint import UnchangedNode, decode, encode
-from tests.support.product import Product
+from tests.support.product import MEANT, Product
 from tests.support.trees import make_node, make_trees
 
 texts = st.lists(st.text(max_size=4), max_size=2).map(tuple)
@@ -75,15 +75,15 @@ def test_any_change_wakes_a_node(product: Product, trees: Path, parsed: list[int
     elif change == "gone":
         (hiera / "globals.yaml").unlink()
     elif change == "override":
-        product("override", *where, "--level", "nodes=2")
+        product("override", *MEANT, *where, "--level", "nodes=2")
     elif change == "values":
         product("set", *where, "--level", "nodes=2")
     elif change == "root":
-        product("override", *where[:4], "--key", "fresh", "--type", "int", "--value", "1")
+        product("override", *MEANT, *where[:4], "--key", "fresh", "--type", "int", "--value", "1")
     elif change == "setting":
         more = ("--data-sources", "-nodes")
     else:
-        product("override", *where, "--all-nodes")
+        product("override", *MEANT, *where, "--all-nodes")
     parsed.clear()
     found = sync(product, trees, *more)
     assert parsed != []
@@ -98,7 +98,20 @@ def test_any_change_wakes_a_node(product: Product, trees: Path, parsed: list[int
 
 def test_the_reason_of_an_override_wakes_no_node(product: Product, trees: Path, parsed: list[int]) -> None:
     sync(product, trees)
-    override = ("override", "--env", 5, "-r", "globals", "--level", "nodes=2", "--key", "use_syslog", "-t", "int")
+    override = (
+        "override",
+        *MEANT,
+        "--env",
+        5,
+        "-r",
+        "globals",
+        "--level",
+        "nodes=2",
+        "--key",
+        "use_syslog",
+        "-t",
+        "int",
+    )
     for reason in ("first", "second"):
         assert product(*override, "--value", 7, "--reason", reason).code == 0
         sync(product, trees)

@@ -10,7 +10,7 @@ import pytest
 
 from configdb_sync.exits import Exit
 from tests.support.nailgun import Nailgun
-from tests.support.product import Product
+from tests.support.product import MEANT, Product
 from tests.support.trees import make_node, make_trees
 
 
@@ -33,7 +33,7 @@ def sync(product: Product, trees: Path) -> None:
 
 def override(product: Product, node: str, data_source: str = "globals") -> None:
     where = ("--env", 5, "-r", data_source, "--level", f"nodes={node}", "--key", "use_syslog")
-    assert product("override", *where, "--type", "bool", "--value", "false", "--comment", "because").code == 0
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false", "--comment", "because").code == 0
 
 
 def stored(product: Product, node: str, data_source: str, kind: str = "--values") -> str:
@@ -136,7 +136,7 @@ def test_another_place_keeps_what_it_remembers(product: Product, trees: Path, tm
 def test_an_environment_that_nailgun_no_longer_has(product: Product, trees: Path, nailgun: Nailgun) -> None:
     sync(product, trees)
     root = ("--env", 5, "-r", "globals", "--key", "x", "--type", "int", "--value", "1")
-    assert product("override", *root).code == 0
+    assert product("override", *MEANT, *root).code == 0
     nailgun.cluster["id"] = 6
     result = product("gc", "--env", 5, "--nailgun", nailgun.url, "--remove", "--remove-overrides")
     assert result.code == Exit.OK

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from configdb_sync.exits import Exit
-from tests.support.product import Product, contents
+from tests.support.product import MEANT, Product, contents
 from tests.support.trees import make_trees
 
 NODE = ("--level", "nodes=1")
@@ -25,7 +25,7 @@ def trees(product: Product, tmp_path: Path) -> Path:
 
 def override(product: Product, trees: Path, data_source: str, key: str) -> None:
     where = ("--env", 5, *NODE, "-r", data_source, "--key", key)
-    assert product("override", *where, "--type", "bool", "--value", "true").code == Exit.OK
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "true").code == Exit.OK
     assert product("sync", "--env", 5, "--from", trees).code == Exit.OK
 
 
@@ -127,7 +127,7 @@ def test_the_other_environment_may_keep_its_nodes_by_another_name(
     assert product(*first).code == Exit.OK
     level = one.rpartition(",")[2].partition("=")[0]
     where = ("--env", 5, "--level", f"{level}=1", "-r", "globals", "--key", "use_syslog")
-    assert product("override", *where, "--type", "bool", "--value", "false").code == Exit.OK
+    assert product("override", *MEANT, *where, "--type", "bool", "--value", "false").code == Exit.OK
     assert product(*first).code == Exit.OK
     move(trees, 5, 6)
     before = contents(trees)

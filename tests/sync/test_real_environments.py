@@ -10,7 +10,7 @@ import pytest
 
 from configdb_sync.hiera import Reader
 from configdb_sync.jsonvalues import same
-from tests.support.product import Product, contents, snapshot
+from tests.support.product import MEANT, Product, contents, snapshot
 
 ENVIRONMENTS = [37, 13, 16, 7]
 
@@ -98,7 +98,10 @@ def test_an_override_reaches_its_file_alone_and_goes_without_a_trace(
         done.add(path)
         key = next(key for key in values if key not in {"uid", "deployment_id", "fqdn"})
         where = ("--env", number, "-r", names[node, path], "--level", f"nodes={node}", "--key", f'["{key}"]')
-        assert product("override", *where, "--type", "json", "--value-file", "-", stdin='{"over": [1, "x"]}').code == 0
+        assert (
+            product("override", *MEANT, *where, "--type", "json", "--value-file", "-", stdin='{"over": [1, "x"]}').code
+            == 0
+        )
         second = product("sync", "--env", number, "--from", root, "--format", "json")
         assert second.code == 0
         assert (second.json["uploads"], second.json["writes"]) == (0, 1)

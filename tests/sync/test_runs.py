@@ -14,7 +14,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
 from configdb_sync.store.lease import Lease
 from tests.support.clocks import Hasty
-from tests.support.product import Product, Result, contents
+from tests.support.product import MEANT, Product, Result, contents
 from tests.support.trees import make_trees
 
 Sync = Callable[..., Result]
@@ -37,7 +37,7 @@ def sync(product: Product, trees: Path) -> Sync:
 
 
 def override(product: Product) -> None:
-    assert product("override", *OVERRIDE, "--type", "bool", "--value", "false").code == Exit.OK
+    assert product("override", *MEANT, *OVERRIDE, "--type", "bool", "--value", "false").code == Exit.OK
 
 
 class TestPlan:
@@ -84,7 +84,7 @@ class TestPlan:
             elif "/nodes/3/" in request.path and len(asked) == 1:
                 asked.append(request.path)
                 product.fault = None
-                assert product("override", *OVERRIDE, "--type", "int", "--value", "7").code == Exit.OK
+                assert product("override", *MEANT, *OVERRIDE, "--type", "int", "--value", "7").code == Exit.OK
             return None
 
         product.fault = meddle
@@ -95,7 +95,7 @@ class TestPlan:
 
     def test_names_overrides_without_effect(self, product: Product, sync: Sync) -> None:
         assert sync().code == Exit.OK
-        root = ("override", "--env", 5, "-r", "globals", "--type", "bool", "--key", "use_syslog")
+        root = ("override", *MEANT, "--env", 5, "-r", "globals", "--type", "bool", "--key", "use_syslog")
         assert product(*root, "--value", "false").code == Exit.OK
         assert product(*root, "--value", "true", "--level", "nodes=2").code == Exit.OK
         plan = sync(command="plan")
@@ -225,7 +225,7 @@ class TestStages:
         kept = gone.read_text()
         gone.unlink()
         common = ("--env", 5, "-r", "override/common", "--level", "nodes=1", "--key", "a")
-        assert product("override", *common, "--type", "int", "--value", "1").code == Exit.OK
+        assert product("override", *MEANT, *common, "--type", "int", "--value", "1").code == Exit.OK
         product.changing()
         early = sync("--stage", "pre")
         assert early.code == Exit.OK

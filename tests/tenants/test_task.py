@@ -17,7 +17,7 @@ from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.rows import ChangeInfo, change_now
 from configdb_sync.tenants.status import Status
 from tests.support.processes import run
-from tests.support.product import Product
+from tests.support.product import MEANT, Product
 from tests.tenants.support import Api, public_port, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples/small-cloud"
@@ -55,7 +55,7 @@ def sync(product: Product, cloud: Path, *more: object) -> int:
 
 def override(product: Product, source: str, key: str, value: str, kind: str) -> None:
     place = ("--env", ENV, "-r", source, "--level", "nodes=2")
-    assert product("override", *place, "-k", key, "-v", value, "-t", kind).code == 0
+    assert product("override", *MEANT, *place, "-k", key, "-v", value, "-t", kind).code == 0
 
 
 def test_a_run_registers_what_it_makes(product: Product, cloud: Path, registry: Registry) -> None:
@@ -91,7 +91,7 @@ def test_what_a_marked_tenant_owns_is_skipped_and_counts_as_failed(
     for name in ("globals", "astute"):
         assert (
             product(
-                "override", "--env", ENV, "-r", name, "--level", "nodes=2", "-k", "new", "-v", "1", "-t", "int"
+                "override", *MEANT, "--env", ENV, "-r", name, "--level", "nodes=2", "-k", "new", "-v", "1", "-t", "int"
             ).code
             == 0
         )
