@@ -176,7 +176,7 @@ def test_the_main_job_on_simulated_nodes(lab: Laboratory, product: Product) -> N
     with simulated(lab, 20) as there:
         assert product("sync", *over).code == 0
         where = ("--env", ENVIRONMENT, "-r", "globals", "--level", "nodes=7")
-        assert product("override", *where, "--key", "debug", "--value", "true", "--type", "json").code == 0
+        assert product("override", *where, "--key", "debug", "--new-key", "--value", "true", "--type", "json").code == 0
         second = product("sync", *over, "--format", "json")
         assert (second.code, second.json["writes"]) == (0, 1)
         changed = {name for name, tree in there.trees.items() if tree.touched}
