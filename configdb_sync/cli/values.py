@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +54,11 @@ class ValueTarget:
         """Return the place in ConfigDB. Raises as ``changes.find`` and ``level_path``."""
         from configdb_sync.configdb import changes
 
-        return changes.find(
-            client, self.environment, level_path(self.session, client, self.environment, self.levels), self.data_source
-        )
+        return changes.find(client, self.environment, self.level_path(client), self.data_source)
+
+    def level_path(self, client: ConfigDBClient) -> LevelPath:
+        """Return the levels. Raises as ``level_path``."""
+        return level_path(self.session, client, self.environment, self.levels)
 
     def refuse_records(self) -> None:
         """Raise ``SettingsError`` for the data source that holds the runs' records of the nodes (U18)."""
@@ -250,9 +252,9 @@ def override(
     The nodes below the level get this value instead of their own. With --until or --for, the first run after that
     time removes the override.
     """
-    from configdb_sync.cli.override_checks import check_override, read_by_puppet
+    from configdb_sync.cli.override_checks import NodesBelow
     from configdb_sync.configdb import changes
-    from configdb_sync.overrides.note_store import copy_noted, rewrite_noted
+    from configdb_sync.overrides.note_store import rewrite_noted
 
     if all_nodes:
         about.refuse_end("--all-nodes", "set it for each node with --level")
@@ -260,29 +262,23 @@ def override(
         about.refuse_end("--copy-from", "copied overrides keep their ends")
     target.refuse_records()
     session, environment = target.session, target.environment
-    if not target.data_source:
-        if copy_from is not None or key is None:
-            raise SettingsError(
-                "the data source is not named", way_out="name it with --data-source, or a key with --key"
-            )
-        target = read_by_puppet(target, edits.parse_key(key))
+    if not target.data_source and (copy_from is not None or key is None):
+        raise SettingsError("the data source is not named", way_out="name it with --data-source, or a key with --key")
     if copy_from is not None:
-        with session.client(comment=about.text) as client, session.notes(client) as notes:
-            node = session.addresses(client, environment).named_value(copy_from, lambda: session.seen(environment))
-            place = target.place(client)
-            source, found = changes.overrides_beside(client, place, node, copy_from)
-            report(copy_noted(notes, place, source, found), "overridden")
+        _copy_overrides(target, copy_from, about.text)
         return
     path, content = _read_value(key, **given)
     if all_nodes:
-        wanted = target.key_for_all_nodes(key)
-        with session.client() as client:
-            check_override(target, client, target.place(client), wanted, content, allowed=allowed)
-        _override_all(target, wanted, content, about.text)
-        return
+        path = target.key_for_all_nodes(key)
     with session.client(comment=about.text) as client, session.notes(client) as notes:
+        below = NodesBelow(session, client, environment, target.level_path(client), allowed)
+        if not target.data_source and path is not None:
+            target = replace(target, data_source=below.source_of(path))
         place = target.place(client)
-        hidden = [] if path is None else check_override(target, client, place, path, content, allowed=allowed)
+        hidden = [] if path is None else below.check(target.data_source, path, content)
+        if all_nodes and path is not None:
+            _override_all(target, client, path, content)
+            return
         make = changes.overriding(client, place, path, content)
         change = rewrite_noted(notes, place, path, make, about.notes(place, path, content, session.author))
     report(change, "overridden")
@@ -296,17 +292,27 @@ def override(
         click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
 
 
-def _override_all(target: ValueTarget, path: KeyPath, content: Json, comment: str | None) -> None:
-    from configdb_sync.sync import standing_overrides
+def _copy_overrides(target: ValueTarget, node: str, comment: str | None) -> None:
+    from configdb_sync.configdb import changes
+    from configdb_sync.overrides.note_store import copy_noted
 
     session, environment = target.session, target.environment
-    with session.client(comment=comment) as client:
-        outcome = standing_overrides.set_for_all_nodes(
-            client,
-            session.addresses(client, environment),
-            session.seen(environment),
-            standing_overrides.StandingOverride(target.data_source, path, content),
-        )
+    with session.client(comment=comment) as client, session.notes(client) as notes:
+        value = session.addresses(client, environment).named_value(node, lambda: session.seen(environment))
+        place = target.place(client)
+        source, found = changes.overrides_beside(client, place, value, node)
+        report(copy_noted(notes, place, source, found), "overridden")
+
+
+def _override_all(target: ValueTarget, client: ConfigDBClient, path: KeyPath, content: Json) -> None:
+    from configdb_sync.sync import standing_overrides
+
+    outcome = standing_overrides.set_for_all_nodes(
+        client,
+        target.session.addresses(client, target.environment),
+        target.session.seen(target.environment),
+        standing_overrides.StandingOverride(target.data_source, path, content),
+    )
     click.echo(f"{target.data_source}: {edits.shown_key(path)} is overridden for all nodes, also for future ones.")
     _say_nodes("Overridden in ConfigDB for", outcome.done)
     _say_nodes("Skipped, because they have their own override:", outcome.kept)

@@ -14,7 +14,7 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath, shown_key
 from configdb_sync.errors import SettingsError
 from configdb_sync.hiera.lookup import Layer
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Document, Json
 
 _MATCHES = 5
 _NODES = 8
@@ -53,7 +53,7 @@ def source_of(nodes: Mapping[str, Sequence[Layer]], path: KeyPath) -> str | None
         where = "; ".join(f"{name} on {_listed(there)}" for name, there in found.items())
         raise SettingsError(
             f"the nodes read {shown_key(path)} from different data sources: {where}",
-            way_out="name one with --data-source, or the nodes apart with --node",
+            way_out="name one with --data-source, or each node with --level",
         )
     return next(iter(found), None)
 
@@ -77,7 +77,7 @@ def _hides(document: Mapping[str, Json], path: KeyPath) -> Hidden | None:
         return None
     here: Json = document
     for part in path:
-        if not isinstance(here, dict | Mapping):
+        if not isinstance(here, Mapping):
             return Hidden.WHOLLY
         if part not in here:
             return Hidden.UNLESS_MERGED
@@ -85,9 +85,19 @@ def _hides(document: Mapping[str, Json], path: KeyPath) -> Hidden | None:
     return Hidden.WHOLLY
 
 
+def covered(nodes: Mapping[str, Sequence[Layer]], data_source: str, path: KeyPath) -> list[Json]:
+    """Return the values that nodes have for a key of a data source."""
+    documents = _documents(nodes, data_source)
+    return [edits.get(document, path) for document in documents if edits.has(document, path)]
+
+
+def _documents(nodes: Mapping[str, Sequence[Layer]], data_source: str) -> list[Document]:
+    return [layer.document for layers in nodes.values() for layer in layers if layer.name == data_source]
+
+
 def check_key(nodes: Mapping[str, Sequence[Layer]], data_source: str, path: KeyPath) -> None:
     """Raise ``SettingsError`` with close matches if no node has the key in this data source."""
-    documents = [layer.document for layers in nodes.values() for layer in layers if layer.name == data_source]
+    documents = _documents(nodes, data_source)
     if any(edits.has(document, path) for document in documents):
         return
     elsewhere = {layer.name for layers in nodes.values() for layer in layers if edits.has(layer.document, path)} - {

@@ -126,6 +126,7 @@ def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
     assert "globals  nova.debug = true  (1 node: 3)" in filled("find", "nova.debug", "--env", 5).out
     assert filled("find", "*", "--env", 5, "--value", "s3cret").out
     assert not filled("find", "*", "--env", 5, "--value", "s3c*").out
+    assert "s3c" not in filled("find", "*", "--env", 5, "--value", "s3c*").err
     assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json[0]["nodes"] == ["1"]
 
 
@@ -178,6 +179,8 @@ def test_an_override_goes_to_the_data_source_that_puppet_reads(filled: Product, 
     assert done.code == Exit.USAGE
     assert "did you mean debug" in done.err
     assert filled(*ask).code == Exit.USAGE
+    done = filled("override", "--env", 5, "--level", "nodes=9", "--type", "bool", "--value", "true", "--key", "debug")
+    assert "there is no node '9'" in done.err
 
 
 def test_an_override_that_another_data_source_hides_says_so(filled: Product) -> None:
