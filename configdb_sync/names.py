@@ -44,6 +44,12 @@ def place_of(levels: Iterable[tuple[str, str]]) -> str:
     return "/" + "".join(f"{name}/{value}/" for name, value in levels)
 
 
+def levels_of(place: str) -> LevelPath:
+    """Return the levels of a path that ``place_of`` made; neither their names nor their values hold a slash."""
+    parts = place.strip("/").split("/") if place != "/" else []
+    return tuple(zip(parts[::2], parts[1::2], strict=True))
+
+
 def natural_key(identity: str) -> tuple[tuple[str | tuple[int, str], ...], str]:
     """Return a sort key that puts ``2`` before ``10``, numbers before names, and keeps ``07`` and ``7`` apart."""
     parts = _DIGITS.split(identity)

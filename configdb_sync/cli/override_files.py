@@ -21,7 +21,7 @@ from configdb_sync.clock import SystemClock
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json
-from configdb_sync.names import RECORDS
+from configdb_sync.names import RECORDS, levels_of
 
 if TYPE_CHECKING:
     from configdb_sync.addresses import Addresses, Seen
@@ -72,6 +72,7 @@ def export_command(session: Session, *, environment: int, output: Path | None, w
     the file is applied.
     """
     from configdb_sync.overrides import export, file
+    from configdb_sync.sync.render.wording import count
 
     with session.client() as client, session.notes(client) as notes:
         found, unknown = _overridden(_Places(session, client, environment), notes)
@@ -87,10 +88,10 @@ def export_command(session: Session, *, environment: int, output: Path | None, w
             write_private(output, text)
         except OSError as error:
             raise SettingsError(f"{output} can't be written: {error.strerror}", way_out="see --output") from error
-        click.echo(f"{output}: {_count(len(found), 'override')} of environment {environment}.")
+        click.echo(f"{output}: {count(len(found), 'override')} of environment {environment}.")
     if names:
         click.echo(
-            f"{_count(len(names), 'secret')} left out (--with-secrets writes them). Before `overrides apply`, set: "
+            f"{count(len(names), 'secret')} left out (--with-secrets writes them). Before `overrides apply`, set: "
             f"{', '.join(names)}",
             err=True,
         )
@@ -136,7 +137,7 @@ class _Places:
         if client.keeps_versions:
             for document in client.overrides_of(environment):
                 # A document is that of its innermost level, the only one that is listed.
-                level = export.level_text(export.level_path(document.place))
+                level = export.level_text(levels_of(document.place))
                 path = None
                 with contextlib.suppress(SettingsError):
                     path = self.levels(level)
@@ -167,7 +168,7 @@ def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[s
     Raises ``ConfigDBError``.
     """
     from configdb_sync.configdb import changes
-    from configdb_sync.configdb.model import OVERRIDES, VALUES
+    from configdb_sync.configdb.model import OVERRIDES
     from configdb_sync.overrides import export
 
     client, known, now = places.client, notes.read(places.environment), SystemClock().now()
@@ -182,8 +183,7 @@ def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[s
         place = places.find(path, data_source)
         overrides = changes.read(client, place, OVERRIDES)
         if overrides:
-            beneath = {**changes.above(client, place), **changes.read(client, place, VALUES)}
-            found += export.entries(place, level, (beneath, overrides), known, now)
+            found += export.entries(place, level, (changes.beneath(client, place), overrides), known, now)
     return found, unknown
 
 
@@ -271,7 +271,7 @@ def _plans(places: _Places, wanted: Sequence[Wanted], notes: Sequence[Note], by:
     from configdb_sync.overrides import application, export, file
 
     levels = {one.level: places.levels(one.level) for one in wanted}
-    levels_of = {export.level_text(path): path for path in levels.values()}
+    paths = {export.level_text(path): path for path in levels.values()}
     documents: dict[tuple[LevelPath, str], list[Wanted]] = {}
     # Two names of one node are told apart by what they stand for.
     for one in file.apart(replace(one, level=export.level_text(levels[one.level])) for one in wanted):
@@ -280,19 +280,22 @@ def _plans(places: _Places, wanted: Sequence[Wanted], notes: Sequence[Note], by:
                 f"{RECORDS} holds the runs' records of the nodes; it is no data source of the nodes",
                 way_out="remove it from the overrides file",
             )
-        documents.setdefault((levels_of[one.level], one.data_source), []).append(one)
+        documents.setdefault((paths[one.level], one.data_source), []).append(one)
     found = {key: places.find(*key) for key in documents}
     for note in application.left_over_documents(notes, by):
         with contextlib.suppress(MissingError, SettingsError):  # it is gone, with its overrides
-            found.setdefault((note.levels, note.data_source), places.find(note.levels, note.data_source))
+            path = levels_of(note.place)
+            found.setdefault((path, note.data_source), places.find(path, note.data_source))
     return [
         application.examine(places.client, place, documents.get(key, ()), notes, by) for key, place in found.items()
     ]
 
 
 def _lines(name: str, environment: int, plans: Sequence[DocumentPlan], masker: Masker) -> list[str]:
+    from configdb_sync.sync.render.wording import count
+
     wanted, open_ = sum(len(plan.wanted) for plan in plans), sum(len(plan.changes) for plan in plans)
-    lines = [f"{name}, environment {environment}: {_count(wanted, 'override')}, {_count(open_, 'change')} to make"]
+    lines = [f"{name}, environment {environment}: {count(wanted, 'override')}, {count(open_, 'change')} to make"]
     for plan in plans:
         if plan.changes:
             lines.append(f"  {plan.place.data_source} at {plan.place.level_text}")
@@ -336,7 +339,3 @@ def _report(name: str, environment: int, plans: Sequence[DocumentPlan], masker: 
         for plan in plans
     ]
     return {"name": name, "environment": environment, "documents": documents}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

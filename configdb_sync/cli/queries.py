@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from configdb_sync.names import LevelPath
     from configdb_sync.queries.comparison import Difference, Group
     from configdb_sync.queries.explanation import Explanation
-    from configdb_sync.queries.node_settings import Arrangement, NodeSettings
+    from configdb_sync.queries.node_settings import Arrangement, Asker, NodeSettings
 
 _SHOWN_NODES = 12
 _QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
@@ -152,7 +152,8 @@ def find_keys(
             text = _text(session.masker.shown(hit.path, hit.value))
             click.echo(f"{hit.data_source}  {shown_key(hit.path)} = {text}  ({_nodes(hit.nodes)})")
         if not hits:
-            value_too = f" with value {value}" if value else ""
+            # The value may be a secret: whoever looks for it knows it, others read logs.
+            value_too = "" if value is None else " with that value"
             click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
 
 
@@ -259,7 +260,7 @@ def _settings(session: Session, environment: int, nodes: Sequence[str]) -> Itera
     with session.client() as client:
         found = _environment(client, environment)
         named = named_nodes(session, client, environment, node_names(nodes))
-        yield _of_nodes(session, client, found, named, _arrangement(session, None, None))
+        yield _of_nodes(session, client, found, named, _arrangement(session))
 
 
 def _environment(client: ConfigDBClient, environment: int) -> Environment:
@@ -292,7 +293,7 @@ def _of_nodes(
         )
 
 
-def _arrangement(session: Session, hiera_yaml: Path | None, asker: Any) -> Arrangement:
+def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker | None = None) -> Arrangement:
     from configdb_sync.hiera import hierarchy
     from configdb_sync.queries.node_settings import NOBODY, Arrangement
 

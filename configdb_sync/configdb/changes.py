@@ -78,6 +78,11 @@ def above(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     return client.effective(place.env, place.levels[:-1], place.definition) if place.levels else {}
 
 
+def beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
+    """Return what is seen at a place without its own overrides."""
+    return {**above(client, place), **read(client, place, VALUES)}
+
+
 def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
     """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
     return rewrite(client, place, _putting(path, value, lambda: above(client, place)))
@@ -116,8 +121,7 @@ def freeing(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None
         return _emptied
 
     def freed(document: dict[str, Json]) -> dict[str, Json]:
-        beneath = {**above(client, place), **read(client, place, VALUES)} if len(path) > 1 else {}
-        return edits.free(document, beneath, path)
+        return edits.free(document, beneath(client, place) if len(path) > 1 else {}, path)
 
     return freed
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from configdb_sync.jsonvalues import Document, Json, canonical
+from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, canonical
 
 Key: TypeAlias = "tuple[str | int, ...]"
 """A dotted key in segments; the first one is text, a later integer stands for the item of a list."""
@@ -24,7 +24,6 @@ _EXPRESSION = re.compile(r"%\{([^}]*)\}")
 _METHOD = re.compile(r"""(\w+)\((?:"([^"]+)"|'([^']+)')\)""", re.ASCII)
 _EMPTY = frozenset({"", "::", '""', "''", '"::"', "'::'"})
 _DEEPEST = 50
-_MISSING = object()
 
 
 class Merge(Enum):
@@ -117,7 +116,7 @@ class _Lookup:
         taken = places[:1] if merge is Merge.FIRST else places
         values = [(self._layers[place].name, self.interpolated(self._layers[place].document[root])) for place in taken]
         value = _dig(key[1:], _merged(root, values, merge, single=len(self._layers) == 1))
-        found = value is not _MISSING
+        found = value is not ABSENT
         return Answer(found, value if found else None, tuple(places), self.unknown)
 
     def interpolated(self, value: Json) -> Json:
@@ -180,21 +179,21 @@ class _Lookup:
             self._unknown.add(root)
             return ""
         value = _dig(key[1:], self._scope[root])
-        return "" if value is _MISSING else value
+        return "" if value is ABSENT else value
 
 
-def _dig(key: Key, value: Json) -> Json:
-    """Return the value that the segments lead to, or ``_MISSING``."""
+def _dig(key: Key, value: Json) -> Slot:
+    """Return the value that the segments lead to, or ``ABSENT``."""
     for segment in key:
         if value is None:
-            return _MISSING
+            return ABSENT
         if isinstance(segment, int) and isinstance(value, list):
             if not 0 <= segment < len(value):
-                return _MISSING
+                return ABSENT
         elif not isinstance(value, dict):
             raise HieraLookupError(f"the segment {segment!r} of the key leads into a value that is no mapping")
         elif segment not in value:
-            return _MISSING
+            return ABSENT
         value = value[segment]
     return value
 

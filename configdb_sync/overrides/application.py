@@ -12,7 +12,7 @@ from configdb_sync import failpoints
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit
+from configdb_sync.configdb.model import OVERRIDES, DocumentAddress, DocumentEdit
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot, same, value_digest
 from configdb_sync.overrides.file import Wanted
@@ -191,7 +191,7 @@ def examine(
     client: ConfigDBClient, place: DocumentAddress, wanted: Sequence[Wanted], notes: Iterable[Note], by: Applier
 ) -> DocumentPlan:
     """Return what is to be done with one document; changes nothing. Raises as ``planned``."""
-    return planned(place, (_beneath(client, place), changes.read(client, place, OVERRIDES)), wanted, notes, by)
+    return planned(place, (changes.beneath(client, place), changes.read(client, place, OVERRIDES)), wanted, notes, by)
 
 
 def left_over_documents(notes: Iterable[Note], by: Applier) -> Iterator[Note]:
@@ -201,10 +201,6 @@ def left_over_documents(notes: Iterable[Note], by: Applier) -> Iterator[Note]:
         if by.prune and note.file == by.name and (note.place, note.data_source) not in seen:
             seen.add((note.place, note.data_source))
             yield note
-
-
-def _beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
-    return {**changes.above(client, place), **changes.read(client, place, VALUES)}
 
 
 def carry_out(notes: NoteStore, plans: Sequence[DocumentPlan]) -> Iterator[DocumentEdit]:
@@ -250,7 +246,7 @@ class _Writer:
 
     def _made(self, document: dict[str, Json]) -> dict[str, Json]:
         # Read after the document: what is beneath is never older than what is written against the ETag.
-        beneath = _beneath(self.client, self.plan.place)
+        beneath = changes.beneath(self.client, self.plan.place)
         return put_all(freed(document, beneath, self.plan.removed), lambda: beneath, self.plan.wanted)
 
     def preview(self) -> Edit:

@@ -27,12 +27,6 @@ def level_text(levels: LevelPath) -> str:
     return ",".join(f"{name}={value}" for name, value in levels)
 
 
-def level_path(place: str) -> LevelPath:
-    """Return the level path of a place (``/nodes/46/``), as ``names.place_of`` makes it."""
-    steps = place.strip("/").split("/")
-    return tuple(zip(steps[::2], steps[1::2], strict=True)) if place.strip("/") else ()
-
-
 def overridden(beneath: Document, overrides: Document) -> Iterator[tuple[KeyPath, Json]]:
     """Yield each leaf of the overrides that differs from what is beneath them, with its path.
 

@@ -17,7 +17,7 @@ from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, ServerKind
 from configdb_sync.errors import MissingError
 from configdb_sync.jsonvalues import Document, Json
-from configdb_sync.names import RECORDS
+from configdb_sync.names import RECORDS, levels_of
 from configdb_sync.overrides.notes import Note, after_change, from_records, to_records, with_announced
 from configdb_sync.store import override_notes
 from configdb_sync.store.database import Database
@@ -89,8 +89,8 @@ def documents_with(
     documents: dict[tuple[str, str], list[Note]] = {}
     for note in sorted(wanted, key=lambda one: one.address):
         documents.setdefault((note.data_source, note.place), []).append(note)
-    for (data_source, _), listed in sorted(documents.items()):
-        levels = listed[0].levels
+    for (data_source, where), listed in sorted(documents.items()):
+        levels = levels_of(where)
         if data_source not in definitions or not {name for name, _ in levels} <= set(env.levels):
             continue
         innermost = len(levels) == len(env.levels) > 0

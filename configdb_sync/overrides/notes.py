@@ -16,7 +16,6 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Document, Json, value_digest
-from configdb_sync.names import LevelPath
 
 _NOTES = "notes"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -50,12 +49,6 @@ class Note:
     def address(self) -> tuple[str, str, KeyPath]:
         """The key that it is about."""
         return self.place, self.data_source, self.path
-
-    @property
-    def levels(self) -> LevelPath:
-        """The levels of its place; neither their names nor their values hold a slash."""
-        parts = self.place.strip("/").split("/") if self.place != "/" else []
-        return tuple(zip(parts[::2], parts[1::2], strict=True))
 
     def expired(self, now: datetime) -> bool:
         """Tell whether the override has come to its end."""

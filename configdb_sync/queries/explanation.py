@@ -12,7 +12,7 @@ from configdb_sync.hiera.lookup import Answer, Key, Merge, lookup
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker
 from configdb_sync.names import LevelPath, place_of
-from configdb_sync.queries.node_settings import NodeSettings, sources_of
+from configdb_sync.queries.node_settings import NodeSettings
 
 WINS, MERGED, COVERED, HIDDEN = "wins", "merged", "covered", "hidden"
 """What becomes of a document's value: it is the answer; it is part of it; a nearer document of the same data source
@@ -53,6 +53,7 @@ def explain(
     """
     answer = lookup(key, settings.layers, merge, settings.variables)
     path = tuple(map(str, key))
+    definitions = {} if client is None or environment is None else client.definitions(environment)
     found: list[Contribution] = []
     for order, place in enumerate(answer.layers):
         layer = settings.layers[place]
@@ -60,8 +61,7 @@ def explain(
         if client is None or environment is None:
             documents: Iterator[tuple[str, str, Document]] = iter([("/", "file", layer.document)])
         else:
-            definition = sources_of(client, environment)[layer.name].id
-            documents = _documents(client, environment.id, settings.levels, definition)
+            documents = _documents(client, environment.id, settings.levels, definitions[layer.name].id)
         nearest = True
         for where, kind, document in documents:
             if path[0] not in document:

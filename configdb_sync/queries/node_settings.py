@@ -173,11 +173,6 @@ def read_settings(
             yield from zip(some, pool.map(read, some), strict=True)
 
 
-def sources_of(client: ConfigDBClient, environment: Environment) -> dict[str, Definition]:
-    """Return the data sources of an environment that nodes read, by name."""
-    return {name: one for name, one in client.definitions(environment).items() if name != RECORDS}
-
-
 def effective_data(
     client: ConfigDBClient, environment: Environment, levels: LevelPath, definitions: Mapping[str, Definition]
 ) -> dict[str, Document]:

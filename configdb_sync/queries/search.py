@@ -10,10 +10,8 @@ from functools import lru_cache
 
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
-from configdb_sync.jsonvalues import Json, canonical, loads, same
+from configdb_sync.jsonvalues import ABSENT, Json, Slot, canonical, loads, same
 from configdb_sync.masking import Masker
-
-NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Pattern:
 
     parts: tuple[str, ...]
     value: str | None = None
-    typed: Json = NOTHING
+    typed: Slot = ABSENT
 
     def matches_key(self, path: KeyPath) -> bool:
         """Tell whether the path ends as the pattern says."""
@@ -40,7 +38,7 @@ class Pattern:
         tell it letter by letter."""
         if self.value is None:
             return True
-        if self.typed is not NOTHING and same(self.typed, value):
+        if self.typed is not ABSENT and same(self.typed, value):
             return True
         if isinstance(value, dict | list):
             return False
@@ -68,7 +66,7 @@ def parse_pattern(text: str, value: str | None = None) -> Pattern:
     parts = tuple(text.split("."))
     if "" in parts:
         raise SettingsError(f"the pattern {text!r} has an empty part", way_out="like debug, nova.debug or *_password")
-    return Pattern(parts, value, NOTHING if value is None else _typed(value))
+    return Pattern(parts, value, ABSENT if value is None else _typed(value))
 
 
 def matches(document: Mapping[str, Json], pattern: Pattern, masker: Masker) -> Iterator[tuple[KeyPath, Json]]:
@@ -113,8 +111,8 @@ def _glob(text: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(text))
 
 
-def _typed(text: str) -> Json:
+def _typed(text: str) -> Slot:
     try:
         return loads(text)
     except ValueError:
-        return NOTHING
+        return ABSENT

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from configdb_sync.configdb import level_merge
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.masking import Masker
-from configdb_sync.names import LevelPath, place_of
+from configdb_sync.names import LevelPath, levels_of, place_of
 from configdb_sync.overrides.application import put_all
-from configdb_sync.overrides.export import level_path, level_text, overridden, without_secrets
+from configdb_sync.overrides.export import level_text, overridden, without_secrets
 from configdb_sync.overrides.file import Reference, Wanted
 
 MASKER = Masker(b"k")
@@ -85,5 +85,5 @@ levels = st.lists(
 
 @given(levels)
 def test_a_place_becomes_a_level_and_back(path: LevelPath) -> None:
-    assert level_path(place_of(path)) == path
+    assert levels_of(place_of(path)) == path
     assert level_text(path).count("=") == len(path)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import value_digest
-from configdb_sync.names import place_of
+from configdb_sync.names import levels_of, place_of
 from configdb_sync.overrides.notes import (
     Note,
     after_change,
@@ -181,5 +181,5 @@ def test_until_the_change_is_made_the_old_note_holds() -> None:
 
 
 def test_the_levels_of_a_note() -> None:
-    assert note(place="/").levels == ()
-    assert note(place="/cluster/1/nodes/46/").levels == (("cluster", "1"), ("nodes", "46"))
+    assert levels_of(note(place="/").place) == ()
+    assert levels_of(note(place="/cluster/1/nodes/46/").place) == (("cluster", "1"), ("nodes", "46"))
