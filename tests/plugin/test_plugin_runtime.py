@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -228,6 +229,54 @@ def test_a_runtime_keeps_the_libraries_that_it_is_linked_with(archive: Path, tmp
     size = sum(path.stat().st_size for path in plugin_runtime.files(tmp_path / "runtime") if path.name not in shared)
     # With its debugging symbols this machine's libpython may be bigger than the whole should be.
     assert size <= plugin_runtime.BIGGEST
+
+
+LINKS = [(tarfile.SYMTYPE, "../../outside"), (tarfile.SYMTYPE, "/etc"), (tarfile.FIFOTYPE, ""), (tarfile.LNKTYPE, "no")]
+
+
+@pytest.mark.parametrize(("kind", "target"), LINKS)
+def test_what_leads_outside_or_is_no_file_is_refused(tmp_path: Path, kind: bytes, target: str) -> None:
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("python/bin/python3")
+        info.type, info.linkname = kind, target
+        tar.addfile(info)
+    with pytest.raises(BuildError, match="can't be unpacked"):
+        unpack(tmp_path / "a.tar.gz", tmp_path / "in/runtime")
+
+
+def _system_python() -> str:
+    """Return the Python of the system, if the product supports it, else the one of the tests."""
+    ask = "import sys; print(sys.version_info >= (3, 11))"
+    with contextlib.suppress(OSError):
+        done = subprocess.run(["/usr/bin/python3", "-c", ask], capture_output=True, text=True, check=False)
+        if done.stdout == "True\n":
+            return "/usr/bin/python3"
+    return sys.executable
+
+
+def test_the_oldest_python_that_builds_unpacks_it_alike(tmp_path: Path) -> None:
+    """Debian 12's own, whose tarfile has no filters; links, hard ones too, modes and times are kept."""
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as tar:
+        for name, kind, target in (
+            ("python/bin/python3.12", tarfile.REGTYPE, ""),
+            ("python/bin/python3", tarfile.SYMTYPE, "python3.12"),
+            ("python/lib/python3.12/os.py", tarfile.REGTYPE, ""),
+            ("python/lib/python3.12/same.py", tarfile.LNKTYPE, "python/lib/python3.12/os.py"),
+        ):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.mtime, info.mode = kind, target, 1_000_000_000, 0o6755
+            info.size = 3 if kind == tarfile.REGTYPE else 0
+            tar.addfile(info, io.BytesIO(b"abc"))
+    code = "import sys, pathlib, plugin_runtime as p; print(p.unpack(*map(pathlib.Path, sys.argv[1:])))"
+    command = [_system_python(), "-c", code, tmp_path / "a.tar.gz", tmp_path / "runtime"]
+    environ = {"PYTHONPATH": str(ROOT / "script/support"), "PATH": "/usr/bin:/bin"}
+    said = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert said.stdout == "3.12\n", said.stderr
+    found = tmp_path / "runtime"
+    assert (found / "bin/python3").readlink() == Path("python3.12")
+    assert (found / "lib/python3.12/same.py").read_bytes() == b"abc"
+    there = (found / "bin/python3.12").stat()
+    assert (there.st_mode & 0o7777, there.st_mtime) == (0o755, 1_000_000_000)
 
 
 @pytest.mark.parametrize(
