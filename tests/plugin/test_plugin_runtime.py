@@ -268,7 +268,7 @@ def test_the_oldest_python_that_builds_unpacks_it_alike(tmp_path: Path) -> None:
             info.size = 3 if kind == tarfile.REGTYPE else 0
             tar.addfile(info, io.BytesIO(b"abc"))
     code = "import sys, pathlib, plugin_runtime as p; print(p.unpack(*map(pathlib.Path, sys.argv[1:])))"
-    command = [_system_python(), "-c", code, tmp_path / "a.tar.gz", tmp_path / "runtime"]
+    command = [_system_python(), "-c", code, str(tmp_path / "a.tar.gz"), str(tmp_path / "runtime")]
     environ = {"PYTHONPATH": str(ROOT / "script/support"), "PATH": "/usr/bin:/bin"}
     said = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert said.stdout == "3.12\n", said.stderr
