@@ -6,6 +6,7 @@ All methods raise the errors of ``ApiSession.call`` beside those that they name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Self, TypeVar
 
 from configdb_sync import jsonvalues
@@ -115,12 +116,14 @@ class ConfigDBClient:
             return False
         return True
 
-    def definitions(self, environment: Environment) -> dict[str, Definition]:
-        """Return the environment's definitions by name.
+    def definitions(
+        self, environment: Environment, components: Sequence[Component] | None = None
+    ) -> dict[str, Definition]:
+        """Return the environment's definitions by name; ``components``: those of the server, if known, else asked.
 
         Raises ``ConfigDBError`` if it has a name twice: the server then fails every access by name.
         """
-        listed = {component.id: component for component in self.components()}
+        listed = {one.id: one for one in (self.components() if components is None else components)}
         found: dict[str, Definition] = {}
         for number in environment.components:
             if number not in listed:
@@ -197,7 +200,11 @@ class ConfigDBClient:
         for level in levels:
             api_paths.segment(level, "the level")
         body: dict[str, Json] = {"id": env, "components": list(components), "hierarchy_levels": list(levels)}
-        made = self._connection.create("/environments", body, model.environment, lambda: self.environment(env))
+
+        def created(answer: Json) -> Environment:
+            return replace(model.environment(answer), made=True)
+
+        made = self._connection.create("/environments", body, created, lambda: self.environment(env))
         there, wanted = list(made.levels), list(levels)
         if self.server() is ServerKind.LEGACY:
             # 0.1.0 names the levels in any order; its merge keeps the right one.

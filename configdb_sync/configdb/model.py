@@ -48,11 +48,15 @@ class Component:
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment: the ids of its components and its hierarchy levels, the first nearest the root."""
+    """An environment: the ids of its components and its hierarchy levels, the first nearest the root.
+
+    ``made``: the server has just created it at our request, so it holds no document yet.
+    """
 
     id: int
     components: tuple[int, ...]
     levels: tuple[str, ...]
+    made: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
