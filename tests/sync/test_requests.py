@@ -27,7 +27,7 @@ DEBUG = "debug: false"
 @pytest.fixture
 def trees(tmp_path: Path) -> Path:
     for node in NODES:
-        make_node(tmp_path / "trees", node, **FILES)
+        make_node(tmp_path / "trees", node, 5, **FILES)
     return tmp_path / "trees"
 
 
