@@ -133,6 +133,9 @@ def _large(folder: Path, nodes: int) -> Iterator[Measure]:
     yield Measure(f"peak memory of a first sync of {nodes} nodes", _peak(), "MB", 150)
     plan = timed(*COMMAND, "plan", *options)
     yield Measure(f"peak memory of that and a plan of {nodes} nodes", _peak(), "MB", 150)
+    for question in (("find", "*_password"), ("compare", "--key", "debug")):
+        took = timed(*COMMAND, *question, "--env", str(ENV), "--state", str(state))
+        yield Measure(f"{question[0]} over {nodes} nodes (embedded)", took, "s", 2)
     sample = sorted(trees.glob("node-*/etc/hiera/**/*.yaml"))
     sample = sample[:: max(1, len(sample) // 60)]
     begin = time.perf_counter()
