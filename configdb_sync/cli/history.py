@@ -10,6 +10,7 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
+from configdb_sync.cli.output import show_json
 from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _kind_option = click.option(
     "--values", "kind", flag_value="values", default="overrides", help="The values, not the overrides."
 )
-_format_option = format_option(*typed.FORMATS, short=True)
+_format_option = format_option("text", "json", "yaml", short=True)
 
 
 @command("history", example="configdb-sync history --env 1 --level nodes=3 --data-source globals")
@@ -39,8 +40,17 @@ def history(target: ValueTarget, *, kind: str, form: str) -> None:
     with session.client() as client:
         place = target.place(client)
         found = histories(client, session.versions).history(place, kind)
-    if form != "plain":
-        click.echo(typed.text([dataclasses.asdict(version) for version in found], form))
+    if form != "text":
+        show_json(
+            {
+                "environment": place.env,
+                "level": place.level_text,
+                "data_source": place.data_source,
+                "kind": kind,
+                "versions": [dataclasses.asdict(version) for version in found],
+            },
+            form,
+        )
         return
     if not found:
         click.echo(f"{place.data_source} at {place.level_text} has no {kind}.")
@@ -121,8 +131,8 @@ def overrides(session: Session, *, environment: int, expiring: str | None, form:
         whole = client.keeps_versions
     if not whole:
         click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
-    if form != "plain":
-        click.echo(typed.text([one.json for one in found], form))
+    if form != "text":
+        show_json({"environment": environment, "overrides": [one.json for one in found]}, form)
         return
     if not found:
         what = "no overrides" if before is None else f"no overrides that end within {expiring}"
