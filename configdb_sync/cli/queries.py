@@ -198,7 +198,8 @@ def compare(
     else:
         found = compare_nodes(documents)
     if form == "json":
-        show_json({"environments": numbers, "differences": [_difference([one], numbers, session.masker) for one in found]})
+        differences = [_difference([one], numbers, session.masker) for one in found]
+        show_json({"environments": numbers, "differences": differences})
     else:
         for one in found:
             click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")

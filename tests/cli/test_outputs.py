@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import OUTPUT_VERSION

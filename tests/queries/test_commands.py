@@ -135,7 +135,8 @@ def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
     assert done.code == Exit.DRIFT
     assert done.out.splitlines()[:3] == ["globals  nova.debug", "  true  (1 node: 3)", "  false  (2 nodes: 1, 2)"]
     assert filled("compare", "--env", 5, "--key", "nova.workers", "--exit-code").code == Exit.OK
-    keys = {tuple(one["key"]) for one in filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json["differences"]}
+    found = filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json["differences"]
+    keys = {tuple(one["key"]) for one in found}
     assert keys == {("nova", "debug"), ("uid",), ("fqdn",)}
     assert filled("compare", "--env", 5, "--key", "nope").code == Exit.USAGE
     done = filled("compare", "--env", 5, "--node", 1)

@@ -83,7 +83,8 @@ def test_what_hiera_does_not_read_is_found_all_the_same(product: Product, trees:
     (found,) = product("find", "more", "--env", 5, "--format", "json").json["keys"]
     assert (found["data_source"], found["nodes"]) == ("globals", ["1", "2"])
     assert product("compare", "--env", 5, "--key", "more", "--exit-code").code == Exit.OK
-    keys = {tuple(one["key"]) for one in product("compare", "--env", 5, "--node", "1,2", "--format", "json").json["differences"]}
+    differences = product("compare", "--env", 5, "--node", "1,2", "--format", "json").json["differences"]
+    keys = {tuple(one["key"]) for one in differences}
     assert keys == {("uid",), ("fqdn",)}
 
 

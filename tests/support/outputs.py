@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Sequence
 from importlib import resources
@@ -48,6 +49,6 @@ def validator(name: str) -> Draft202012Validator:
 
 def check(arguments: Sequence[str], text: str) -> None:
     """Fail if a command printed JSON that isn't as the schema says. Other outputs pass."""
-    asked = any(pair in {("--format", "json"), ("-f", "json")} for pair in zip(arguments, arguments[1:], strict=False))
+    asked = any(pair in {("--format", "json"), ("-f", "json")} for pair in itertools.pairwise(arguments))
     if asked and text and len(text) < LONGEST and not {"--column", "-c", "--stage"} & {*arguments}:
         validator(command_of(arguments)).validate(json.loads(text))
