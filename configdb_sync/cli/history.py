@@ -11,7 +11,7 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
 from configdb_sync.cli.output import show_json
-from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.cli.targets import ValueTarget, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 

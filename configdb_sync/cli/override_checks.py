@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import click
 
 from configdb_sync.cli.command_session import Session
+from configdb_sync.cli.override_commands import Allowed
 from configdb_sync.cli.queries import settings_below
-from configdb_sync.cli.values import Allowed
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath

@@ -16,7 +16,7 @@ from configdb_sync.cli import history
 from configdb_sync.cli.help import CommandGroup
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, file_option, format_option, with_session
 from configdb_sync.cli.output import show_json, show_lines, write_private
-from configdb_sync.cli.values import AT_NEXT_SYNC, read_text
+from configdb_sync.cli.targets import AT_NEXT_SYNC, read_text
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
@@ -117,7 +117,7 @@ class _Places:
         return self.session.seen(self.environment)
 
     def levels(self, text: str) -> LevelPath:
-        """Return the level path of a text. Raises as ``values.level_path``."""
+        """Return the level path of a text. Raises as ``targets.level_path``."""
         from configdb_sync.configdb import changes
 
         return self._addresses.named(changes.parse_levels((text,)), lambda: self._seen) if text else ()

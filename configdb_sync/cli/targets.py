@@ -1,0 +1,207 @@
+"""What a command on values and overrides works on, and what it is given: its place, its key, its value (U16)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from configdb_sync import masking
+from configdb_sync.cli.options import (
+    CONNECTION,
+    comment_option,
+    env_option,
+    file_option,
+    what_option,
+    with_session,
+)
+from configdb_sync.configdb import edits, typed
+from configdb_sync.configdb.edits import KeyPath
+from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import Json
+from configdb_sync.names import RECORDS, LevelPath
+
+if TYPE_CHECKING:
+    from configdb_sync.cli.command_session import Session
+    from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
+
+
+DATA_SOURCE = ("--data-source", "--resource", "-r", "data_source")
+_LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
+_SHOWN = 12
+AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
+
+
+@dataclass(frozen=True)
+class ValueTarget:
+    """The data source and the level that a command works on, as its options name them."""
+
+    session: Session
+    environment: int
+    data_source: str
+    levels: tuple[str, ...]
+
+    def place(self, client: ConfigDBClient) -> DocumentAddress:
+        """Return the place in ConfigDB. Raises as ``changes.find`` and ``level_path``."""
+        from configdb_sync.configdb import changes
+
+        return changes.find(client, self.environment, self.level_path(client), self.data_source)
+
+    def level_path(self, client: ConfigDBClient) -> LevelPath:
+        """Return the levels. Raises as ``level_path``."""
+        return level_path(self.session, client, self.environment, self.levels)
+
+    def refuse_records(self) -> None:
+        """Raise ``SettingsError`` for the data source that holds the runs' records of the nodes (U18)."""
+        if self.data_source == RECORDS:
+            raise SettingsError(
+                f"{self.data_source} holds the runs' records of the nodes; it is no data source of the nodes",
+                way_out="`configdb-sync get` shows it",
+            )
+
+    def key_for_all_nodes(self, key: str | None) -> KeyPath:
+        """Return the key of ``--all-nodes``. Raises ``SettingsError`` without a key, or with a level."""
+        if self.levels:
+            raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+        if key is None:
+            raise SettingsError("--all-nodes needs one key", way_out="name it with --key")
+        return edits.parse_key(key)
+
+
+def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a place in ConfigDB; it gets a ``ValueTarget`` as its first argument."""
+    text = "The data source."
+    return level_options(function, what_option(*DATA_SOURCE, required=True, metavar="NAME", help=text))
+
+
+def level_options(function: Callable[..., Any], data_source_option: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of ``target_options``, with this one for the data source."""
+
+    @with_session(*CONNECTION)
+    @env_option(lowest=0)
+    @data_source_option
+    @what_option(
+        "--level",
+        "levels",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Level in the hierarchy: nodes=46 or nodes=<FQDN>. Repeat it, or use commas.  [default: the root]",
+    )
+    @functools.wraps(function)
+    def wrapped(
+        session: Session, *, environment: int, data_source: str | None, levels: tuple[str, ...], **options: Any
+    ) -> Any:
+        return function(ValueTarget(session, environment, data_source or "", levels), **options)
+
+    return wrapped  # type: ignore[no-any-return]
+
+
+def level_path(session: Session, client: ConfigDBClient, environment: int, levels: tuple[str, ...]) -> LevelPath:
+    """Return the levels that ``--level`` names, a node's by its ID, its FQDN or its level's value.
+
+    Raises as ``changes.parse_levels`` and ``Addresses.named``.
+    """
+    from configdb_sync.configdb import changes
+
+    given = changes.parse_levels(levels)
+    return session.addresses(client, environment).named(given, lambda: session.seen(environment)) if given else ()
+
+
+key_option = click.option(
+    "--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.'
+)
+
+
+def value_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a new value, as ``read_value`` takes them, and ``--comment``."""
+    for option in (
+        comment_option,
+        click.option("--type", "-t", "type_name", type=click.Choice(typed.TYPES), help="Type of the value."),
+        file_option("--value-file", text="File that contains the value; - is standard input.", stdin=True),
+        click.option("--value", "-v", metavar="TEXT", help="The value. Never a secret: others see a command line."),
+    ):
+        function = option(function)
+    return function
+
+
+def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
+    """Return the path that ``--key`` names, or None for ``--all-keys``: one of the two must be given."""
+    if (key is None) != whole:
+        raise SettingsError("give either --key or --all-keys", way_out=f"--all-keys selects all {what} of this level")
+    return None if key is None else edits.parse_key(key)
+
+
+def read_value(
+    key: str | None, *, value: str | None, value_file: Path | None, type_name: str | None
+) -> tuple[KeyPath | None, Json]:
+    """Return the path and the value that the options give; no secret from the command line (Y20)."""
+    path = None if key is None else edits.parse_key(key)
+    found = _given(path, value, value_file, type_name)
+    typed.check_texts([*(path or ()), found])
+    return path, found
+
+
+def _given(path: KeyPath | None, value: str | None, value_file: Path | None, type_name: str | None) -> Json:
+    if value is not None and value_file is not None:
+        raise SettingsError("--value and --value-file exclude each other", way_out="give one of them")
+    if type_name is None:
+        raise SettingsError("the type of the value is missing", way_out=f"--type {'|'.join(typed.TYPES)}")
+    if value is None and value_file is None:
+        if type_name != "null":
+            raise SettingsError("the value is missing", way_out="--value TEXT, --value-file FILE, or --value-file -")
+        return None
+    if value_file is not None:
+        text = read_text(value_file, "the value file", "name it with --value-file")
+        return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
+    assert value is not None
+    found = typed.parse(value, type_name)
+    for leaf, content in typed.leaves(found, path or ()):
+        if masking.is_secret_path(leaf) and content is not None and not isinstance(content, bool):
+            raise SettingsError(
+                f"{edits.shown_key(leaf)} is a secret, and other users can see a command line",
+                way_out="give it by --value-file FILE, or --value-file - for standard input",
+            )
+    return found
+
+
+def read_text(path: Path, what: str, way_out: str) -> str:
+    """Return the text of a file, ``-`` for standard input. ``what`` names the file in a ``SettingsError``."""
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+            content = file.read(_LONGEST_VALUE + 1)
+    except OSError as error:
+        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
+    if len(content) > _LONGEST_VALUE:
+        raise SettingsError(f"{path} is larger than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not UTF-8 text") from None
+
+
+def report(change: DocumentEdit, verb: str) -> None:
+    """Print what a command changed, in one line without values."""
+    place = f"{change.place.data_source} at {change.place.level_text}, environment {change.place.env}"
+    leaves = [typed.shown_path(leaf) for leaf in change.leaves]
+    if not leaves:
+        click.echo(f"{place}: nothing to do, it is already so.")
+        return
+    more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    click.echo(f"{place}: {verb}: {', '.join(leaves[:_SHOWN])}{more}. {AT_NEXT_SYNC}")
+
+
+def warn_of_node(place: DocumentAddress) -> None:
+    """Warn that values at a node's level do not last (U18)."""
+    if place.innermost:
+        click.echo(
+            "Note: the node's next run replaces values at its own level. "
+            "To keep a value for a node, use `configdb-sync override`.",
+            err=True,
+        )
