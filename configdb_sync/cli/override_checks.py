@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import click
-
 from configdb_sync.cli.command_session import Session
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.override_commands import Allowed
 from configdb_sync.cli.queries import settings_below
 from configdb_sync.configdb import edits
@@ -57,7 +56,7 @@ class NodesBelow:
                 f"no node of that level has the key {edits.shown_key(path)}",
                 way_out=f"{hint} the data source of a new key with --data-source",
             )
-        click.echo(f"Puppet reads {edits.shown_key(path)} from {found}.", err=True)
+        show_note(f"Puppet reads {edits.shown_key(path)} from {found}.")
         return found
 
     def check(self, data_source: str, path: KeyPath, value: Json) -> list[str]:

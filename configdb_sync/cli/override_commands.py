@@ -11,6 +11,7 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, what_option
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.override_notes import OverrideReason, reason_options, time_text
 from configdb_sync.cli.targets import (
     AT_NEXT_SYNC,
@@ -118,11 +119,11 @@ def override(
     if about.until is not None:
         click.echo(f"It ends at {time_text(about.until)}: the first run after that removes it.")
     for line in hidden:
-        click.echo(line, err=True)
+        show_note(line)
     if path is not None and len(path) > 1:
         click.echo(f"The whole block {path[0]!r} keeps its present content: ConfigDB merges whole top-level keys.")
     if not change.place.innermost:
-        click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
+        show_note("Note: a value or override of the same key at a deeper level takes precedence.")
 
 
 def _copy_overrides(target: ValueTarget, node: str, comment: str | None) -> None:
