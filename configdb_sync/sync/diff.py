@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
@@ -15,9 +15,10 @@ LONGEST_SHOWN = 100
 
 @dataclass(frozen=True)
 class LeafChange:
-    """One leaf or block that changes: its path and how each side shows, None where that side has nothing.
+    """One leaf that changes, or one block of ``new_keys``: its path and how each side shows.
 
-    The texts are compact JSON, masked, cut where long: made to be read, never to be parsed back.
+    A side is None where it has nothing. The texts are compact JSON, masked, cut where long: made to be read, never to
+    be parsed back.
     """
 
     path: Path
@@ -33,24 +34,35 @@ class LeafChange:
 
 
 def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChange, ...]:
-    """Return what differs, in the order of ``after``, then what is gone."""
+    """Return what differs, in the order of ``after``, then what is gone.
+
+    A mapping that comes or goes is shown by its leaves; lists are leaves.
+    """
     return tuple(_changes((), dict(before), dict(after), masker))
 
 
-def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker: Masker) -> Iterator[LeafChange]:
-    for key in _keys(after, before):
-        one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-        if equal(one, other):
-            continue
-        here = (*path, key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _changes(here, one, other, masker)
-        else:
-            yield LeafChange(here, shown_value(here, one, masker), shown_value(here, other, masker))
+def new_keys(document: Document, masker: Masker) -> tuple[LeafChange, ...]:
+    """Return the keys of a document that is new as a whole, each top-level block as one change."""
+    return tuple(LeafChange((key,), None, shown_value((key,), value, masker)) for key, value in document.items())
 
 
-def _keys(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys([*first, *second]))
+def _changes(path: Path, before: Slot, after: Slot, masker: Masker) -> Iterator[LeafChange]:
+    if equal(before, after):
+        return
+    old, new = _block(before), _block(after)
+    if not old and not new:
+        yield LeafChange(path, shown_value(path, before, masker), shown_value(path, after, masker))
+        return
+    if before is not ABSENT and not isinstance(before, dict):
+        yield LeafChange(path, shown_value(path, before, masker), None)
+    for key in dict.fromkeys([*new, *old]):
+        yield from _changes((*path, key), old.get(key, ABSENT), new.get(key, ABSENT), masker)
+    if after is not ABSENT and not isinstance(after, dict):
+        yield LeafChange(path, None, shown_value(path, after, masker))
+
+
+def _block(slot: Slot) -> dict[str, Json]:
+    return slot if isinstance(slot, dict) else {}
 
 
 def shown_value(path: Path, value: Slot, masker: Masker) -> str | None:

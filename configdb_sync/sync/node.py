@@ -18,7 +18,7 @@ from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision, Meant, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import LeafChange, changes
+from configdb_sync.sync.diff import LeafChange, changes, new_keys
 from configdb_sync.sync.fingerprint import decode, files_digest
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
@@ -313,15 +313,16 @@ def change_of(
     name, meant = examined.data_source, decision.meant
     upload: tuple[LeafChange, ...] = ()
     written: tuple[LeafChange, ...] = ()
+    first = before_digest == EMPTY_DIGEST
     if before_digest != meant.digest:
-        upload = changes(remote.raw_values(name), meant.values, masker)
+        upload = new_keys(meant.values, masker) if first else changes(remote.raw_values(name), meant.values, masker)
     if decision.write is not Write.NONE:
         found = {} if examined.document is None else examined.document.values
         written = changes(found, decision.target, masker)
     return DocumentChange(
         data_source=name,
         path=examined.path,
-        first=before_digest == EMPTY_DIGEST,
+        first=first,
         upload=upload,
         write=decision.write,
         written=written,

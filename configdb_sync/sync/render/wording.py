@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from configdb_sync.configdb.edits import shown_key
+from configdb_sync.names import one_line
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.folder_documents import OverrideMove
@@ -24,8 +26,8 @@ def shortened(names: Iterable[str]) -> str:
 
 
 def key_text(path: Sequence[str]) -> str:
-    """Return the name of a key: ``nova.debug``; steps that hold dots or odd characters are quoted."""
-    return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)
+    """Return the name of a key, as ``--key`` takes it, on one line: ``nova.debug``, or a JSON list of its parts."""
+    return one_line(shown_key(path))
 
 
 def change_text(change: LeafChange) -> str:
@@ -36,6 +38,26 @@ def change_text(change: LeafChange) -> str:
     if change.after is None:
         return f"- {name}: {change.before}"
     return f"~ {name}: {change.before} -> {change.after}"
+
+
+def notes_of(node: NodePlan) -> list[str]:
+    """Return all that is noted of a node."""
+    left = [f"not a data source, left alone: {', '.join(node.undeclared)}"] if node.undeclared else []
+    return [*node.notes, *left]
+
+
+def shared_notes(nodes: Iterable[NodePlan], least: int = 2) -> dict[str, list[str]]:
+    """Return the notes that at least this many nodes have, with the nodes."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        for note in dict.fromkeys(notes_of(node)):
+            where[note].append(node.node)
+    return {note: names for note, names in where.items() if len(names) >= least}
+
+
+def on_nodes(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each line with the nodes that it is about."""
+    return [f"{text} (nodes {shortened(names)})" for text, names in lines.items()]
 
 
 def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
@@ -51,7 +73,7 @@ def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
             if (held.folder, held.stem, held.place) not in moved:
                 text = f"{key_text([held.folder, held.stem])} at {held.place} stays, and reaches no node: {held.why}"
                 where[text].append(node.node)
-    return [f"{text} (nodes {shortened(names)})" for text, names in where.items()]
+    return on_nodes(where)
 
 
 def _move_text(move: OverrideMove) -> str:
