@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path, is_secret_path
+from configdb_sync.overrides.notes import Note, of_key
 from configdb_sync.sync.three_way_merge import equal
 
 LONGEST_SHOWN = 100
@@ -18,12 +19,13 @@ class LeafChange:
     """One leaf that changes, or one block of ``new_keys``: its path and how each side shows.
 
     A side is None where it has nothing. The texts are compact JSON, masked, cut where long: made to be read, never to
-    be parsed back.
+    be parsed back. ``note``: that of the override which makes the change, if it has one.
     """
 
     path: Path
     before: str | None
     after: str | None
+    note: Note | None = None
 
     @property
     def sign(self) -> str:
@@ -39,6 +41,30 @@ def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChan
     A mapping that comes or goes is shown by its leaves; lists are leaves.
     """
     return tuple(_changes((), dict(before), dict(after), masker))
+
+
+def noted(
+    found: Iterable[LeafChange],
+    notes: Iterable[Note],
+    data_source: str,
+    levels: Iterable[tuple[str, Document, Document]],
+) -> tuple[LeafChange, ...]:
+    """Return changes of a node's file with the notes on the overrides that make them.
+
+    ``levels``: place, values and overrides of the data source, from the root to the node; the innermost that has a
+    top-level key gives it.
+    """
+    here = [note for note in notes if note.data_source == data_source]
+    by_key: dict[str, str | None] = {}
+    holding: list[Note] = []
+    for place, values, overrides in levels if here else ():
+        by_key |= dict.fromkeys(values) | dict.fromkeys(overrides, place)
+        holding += [note for note in here if note.place == place and note.holds(overrides)]
+    places = ((change, by_key.get(change.path[0])) for change in found)
+    return tuple(
+        change if place is None else replace(change, note=of_key(holding, place, data_source, change.path))
+        for change, place in places
+    )
 
 
 def new_keys(document: Document, masker: Masker) -> tuple[LeafChange, ...]:

@@ -18,7 +18,7 @@ from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision, Meant, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import LeafChange, changes, new_keys
+from configdb_sync.sync.diff import LeafChange, changes, new_keys, noted
 from configdb_sync.sync.fingerprint import decode, files_digest
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
@@ -241,6 +241,8 @@ class Examiner:
         change = None
         if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
             change = change_of(examined, remote, before_digest, decision, run.masker)
+            merged = [(place, *level) for place, level in zip(remote.places[-len(levels) :], levels, strict=True)]
+            change = replace(change, written=noted(change.written, run.notes, name, merged))
             if ordered:
                 change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, run.masker))
             if document is not None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.jsonvalues import same
+from configdb_sync.jsonvalues import same, value_digest
 from configdb_sync.masking import Masker
-from configdb_sync.sync.diff import LONGEST_SHOWN, changes, new_keys
+from configdb_sync.overrides.notes import Note
+from configdb_sync.sync.diff import LONGEST_SHOWN, changes, new_keys, noted
 from configdb_sync.sync.render.wording import change_text
 
 MASKER = Masker(b"k" * 32)
@@ -82,3 +85,17 @@ def test_long_and_hostile_texts_are_made_harmless() -> None:
     assert line.isprintable()
     (line,) = shown({}, {"a\x1b]0;title\x07": 1})
     assert line.isprintable()
+
+
+def test_a_change_has_the_note_of_the_override_that_gives_it() -> None:
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def note(place: str, *path: str, value: Any = 1) -> Note:
+        return Note(place, "globals", path, value_digest(value), "anna", made)
+
+    upper, block = note("/", "a"), note("/nodes/1/", "b", value={"c": 1})
+    notes = [upper, block, note("/", "own"), note("/", "old", value=2), replace(upper, data_source="astute")]
+    root = ("/", {}, {"a": 1, "own": 1, "old": 1, "b": 1})
+    node = ("/nodes/1/", {"own": 3}, {"b": {"c": 1}})
+    found = changes({}, {"a": 1, "own": 3, "old": 1, "b": {"c": 1}, "free": 1}, MASKER)
+    assert [change.note for change in noted(found, notes, "globals", [root, node])] == [upper, None, None, block, None]

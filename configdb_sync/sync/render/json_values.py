@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.overrides.notes import to_json
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.diff import LeafChange
@@ -127,7 +128,14 @@ def _document(change: DocumentChange) -> dict[str, Any]:
 
 
 def _change(change: LeafChange) -> dict[str, Any]:
-    return {"key": list(change.path), "before": change.before, "after": change.after}
+    found: dict[str, Any] = {"key": list(change.path), "before": change.before, "after": change.after}
+    if change.note is not None:
+        note = to_json(change.note)
+        found["override"] = {
+            "level": change.note.place,
+            **{name: note[name] for name in ("author", "time", "reason", "until") if name in note},
+        }
+    return found
 
 
 def _unsafe(change: UnsafeChange) -> dict[str, Any]:

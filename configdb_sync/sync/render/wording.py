@@ -13,6 +13,8 @@ from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import NodePlan
 
+_LONGEST_NOTE = 200
+
 
 def count(number: int, noun: str) -> str:
     """Return ``1 node``, ``2 nodes``."""
@@ -31,13 +33,10 @@ def key_text(path: Sequence[str]) -> str:
 
 
 def change_text(change: LeafChange) -> str:
-    """Return one change in one line: ``~ nova.debug: false -> true``."""
-    name = key_text(change.path)
-    if change.before is None:
-        return f"+ {name}: {change.after}"
-    if change.after is None:
-        return f"- {name}: {change.before}"
-    return f"~ {name}: {change.before} -> {change.after}"
+    """Return one change in one line: ``~ nova.debug: false -> true``, and who overrides it, until when and why."""
+    sides = " -> ".join(side for side in (change.before, change.after) if side is not None)
+    about = "" if change.note is None else f" (override by {one_line(change.note.about, _LONGEST_NOTE)})"
+    return f"{change.sign} {key_text(change.path)}: {sides}{about}"
 
 
 def notes_of(node: NodePlan) -> list[str]:
