@@ -95,7 +95,7 @@ def test_a_change_has_the_note_of_the_override_that_gives_it() -> None:
 
     upper, block = note("/", "a"), note("/nodes/1/", "b", value={"c": 1})
     notes = [upper, block, note("/", "own"), note("/", "old", value=2), replace(upper, data_source="astute")]
-    root = ("/", {}, {"a": 1, "own": 1, "old": 1, "b": 1})
+    root: tuple[str, dict[str, Any], dict[str, Any]] = ("/", {}, {"a": 1, "own": 1, "old": 1, "b": 1})
     node = ("/nodes/1/", {"own": 3}, {"b": {"c": 1}})
     found = changes({}, {"a": 1, "own": 3, "old": 1, "b": {"c": 1}, "free": 1}, MASKER)
     assert [change.note for change in noted(found, notes, "globals", [root, node])] == [upper, None, None, block, None]
