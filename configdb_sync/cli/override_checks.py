@@ -14,11 +14,11 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError, UnsupportedError
+from configdb_sync.hiera.arrangement import NodeSettings
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import LevelPath
 from configdb_sync.overrides import checks
-from configdb_sync.queries.node_settings import NodeSettings
 
 _SHOWN = 12
 

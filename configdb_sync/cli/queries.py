@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
+    from configdb_sync.hiera.arrangement import Arrangement, Asker, NodeSettings
     from configdb_sync.masking import Masker
     from configdb_sync.names import LevelPath
     from configdb_sync.queries.comparison import Difference, Group
     from configdb_sync.queries.explanation import Explanation
-    from configdb_sync.queries.node_settings import Arrangement, Asker, NodeSettings
 
 _SHOWN_NODES = 12
 _QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
@@ -75,10 +75,10 @@ def lookup_key(
     counts.
     """
     from configdb_sync.configdb import typed
+    from configdb_sync.hiera.arrangement import Asker
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
     from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries import explanation
-    from configdb_sync.queries.node_settings import Asker
 
     asker = Asker(calling_class, calling_module)
     try:
@@ -244,7 +244,8 @@ def named_nodes(
 
 def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
     """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
-    from configdb_sync.queries.node_settings import Arrangement, read_settings
+    from configdb_sync.hiera.arrangement import Arrangement
+    from configdb_sync.queries.node_settings import read_settings
 
     nodes = named_nodes(session, client, environment, ())
     below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
@@ -295,7 +296,7 @@ def _of_nodes(
 
 def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker | None = None) -> Arrangement:
     from configdb_sync.hiera import hierarchy
-    from configdb_sync.queries.node_settings import NOBODY, Arrangement
+    from configdb_sync.hiera.arrangement import NOBODY, Arrangement
 
     known = None
     if hiera_yaml is not None:

@@ -99,14 +99,15 @@ def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:
         for override in node.ineffective:
             where[override].append(node.node)
     return [
-        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"
+        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override)}"
         f" (nodes {shortened(names)})"
         for override, names in where.items()
     ]
 
 
-def _why(why: IneffectiveReason) -> str:
+def _why(override: IneffectiveOverride) -> str:
     return {
+        IneffectiveReason.OTHER_DATA_SOURCE: f"Puppet reads it from {override.by}",
         IneffectiveReason.HIDDEN: "a deeper level has the key too and hides it",
         IneffectiveReason.EQUAL: "it equals the value that it covers",
-    }[why]
+    }[override.why]
