@@ -10,6 +10,7 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
+from configdb_sync.cli.output import show_json
 from configdb_sync.cli.targets import ValueTarget, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _kind_option = click.option(
     "--values", "kind", flag_value="values", default="overrides", help="The values, not the overrides."
 )
-_format_option = format_option(*typed.FORMATS, short=True)
+_format_option = format_option("text", "json", "yaml", short=True)
 
 
 @command("history", example="configdb-sync history --env 1 --level nodes=3 --data-source globals")
@@ -39,8 +40,17 @@ def history(target: ValueTarget, *, kind: str, form: str) -> None:
     with session.client() as client:
         place = target.place(client)
         found = histories(client, session.versions).history(place, kind)
-    if form != "plain":
-        click.echo(typed.text([dataclasses.asdict(version) for version in found], form))
+    if form != "text":
+        show_json(
+            {
+                "environment": place.env,
+                "level": place.level_text,
+                "data_source": place.data_source,
+                "kind": kind,
+                "versions": [dataclasses.asdict(version) for version in found],
+            },
+            form,
+        )
         return
     if not found:
         click.echo(f"{place.data_source} at {place.level_text} has no {kind}.")
@@ -113,16 +123,17 @@ def overrides(session: Session, *, environment: int, expiring: str | None, form:
 
     Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
+    from configdb_sync.cli.override_checks import with_unread
     from configdb_sync.cli.override_notes import ending_before, listed_overrides
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = listed_overrides(notes, environment, before, session.masker)
+        found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
         click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
-    if form != "plain":
-        click.echo(typed.text([one.json for one in found], form))
+    if form != "text":
+        show_json({"environment": environment, "overrides": [one.json for one in found]}, form)
         return
     if not found:
         what = "no overrides" if before is None else f"no overrides that end within {expiring}"
@@ -144,6 +155,8 @@ def _effects(note: OverrideNote) -> list[tuple[str, str]]:
             ("none", "equal"): "  (no effect: the value below it is the same)",
             ("none", "hidden"): f"  (no effect: {hidden})",
             ("partial", "hidden"): f"  ({hidden})",
+            ("none", "other data source"): f"  (no effect: Puppet reads it from {key.data_source})",
+            ("partial", "other data source"): f"  (no effect on some nodes: Puppet reads it from {key.data_source})",
         }
         lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
     return lines

@@ -103,7 +103,8 @@ class ListedOverride:
             | {name: value for name, value in to_json(one).items() if name not in hidden}
             for one in self.notes
         ]
-        return {**dataclasses.asdict(self.document), "notes": notes}
+        document = dataclasses.asdict(self.document)
+        return {"level": document.pop("place"), **document, "keys": [*document["keys"]], "notes": notes}
 
     def lines(self, key: str) -> list[str]:
         """Return a line for each note of a top-level key or of a key below it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,17 +136,16 @@ def find_keys(
             for path, found in matches(layer.document, wanted, session.masker)
         )
     if form == "json":
-        show_json(
-            [
-                {
-                    "data_source": hit.data_source,
-                    "key": list(hit.path),
-                    "value": session.masker.shown(hit.path, hit.value),
-                    "nodes": list(hit.nodes),
-                }
-                for hit in hits
-            ]
-        )
+        keys = [
+            {
+                "data_source": hit.data_source,
+                "key": list(hit.path),
+                "value": session.masker.shown(hit.path, hit.value),
+                "nodes": list(hit.nodes),
+            }
+            for hit in hits
+        ]
+        show_json({"environment": environment, "keys": keys})
     else:
         for hit in hits:
             text = _text(session.masker.shown(hit.path, hit.value))
@@ -199,7 +198,8 @@ def compare(
     else:
         found = compare_nodes(documents)
     if form == "json":
-        show_json([_difference(one, session.masker) for one in found])
+        differences = [_difference([one], numbers, session.masker) for one in found]
+        show_json({"environments": numbers, "differences": differences})
     else:
         for one in found:
             click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
@@ -244,16 +244,26 @@ def named_nodes(
 
 def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
     """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
+    return list(settings_of(session, client, environment, levels[-1:] or None))
+
+
+def settings_of(
+    session: Session, client: ConfigDBClient, environment: int, levels: Collection[tuple[str, str]] | None
+) -> Iterator[NodeSettings]:
+    """Yield what nodes read, as ConfigDB has it, one after another: those at or below any of some levels, None for all.
+
+    Raises ``ConfigDBError``.
+    """
     from configdb_sync.hiera.arrangement import Arrangement
     from configdb_sync.queries.node_settings import read_settings
 
     nodes = named_nodes(session, client, environment, ())
-    below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
+    below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(
         client, _environment(client, environment), below, arrangement, parallel=session.settings.parallel
     )
-    return [one for _, one in read if not isinstance(one, NodeError)]
+    yield from (one for _, one in read if not isinstance(one, NodeError))
 
 
 @contextmanager
@@ -362,7 +372,7 @@ def _show_pairs(
     pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker, form: str
 ) -> None:
     if form == "json":
-        show_json([{str(n): _difference(one, masker) for n, one in zip(numbers, pair, strict=True)} for pair in pairs])
+        show_json({"environments": numbers, "differences": [_difference(pair, numbers, masker) for pair in pairs]})
         return
     for pair in pairs:
         click.echo(f"{pair[0].data_source}  {shown_key(pair[0].path)}")
@@ -375,15 +385,19 @@ def _show_pairs(
         click.echo(f"environments {numbers[0]} and {numbers[1]} have the same values")
 
 
-def _difference(one: Difference, masker: Masker) -> dict[str, Json]:
+def _difference(sides: Sequence[Difference], numbers: Sequence[int], masker: Masker) -> dict[str, Json]:
+    """Return a difference as JSON; ``sides``: what it is in each of the environments."""
+    path = sides[0].path
     return {
-        "data_source": one.data_source,
-        "key": list(one.path),
+        "data_source": sides[0].data_source,
+        "key": list(path),
         "groups": [
             {
-                **({} if group.value is ABSENT else {"value": masker.shown(one.path, group.value)}),
+                "environment": number,
+                **({} if group.value is ABSENT else {"value": masker.shown(path, group.value)}),
                 "nodes": list(group.nodes),
             }
+            for number, one in zip(numbers, sides, strict=True)
             for group in one.groups
         ],
     }

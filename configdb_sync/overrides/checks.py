@@ -85,6 +85,13 @@ def _hides(document: Mapping[str, Json], path: KeyPath) -> Hidden | None:
     return Hidden.WHOLLY
 
 
+def overridden_leaves(beneath: Document, overrides: Document, key: str) -> list[KeyPath]:
+    """Return what the override of a top-level key changes in what is beneath it: the whole key if that is nothing."""
+    value = overrides[key]
+    covered = beneath.get(key, {} if isinstance(value, dict) else None)
+    return edits.changed_leaves(covered, value, (key,)) or [(key,)]
+
+
 def hidden_by(layers: Sequence[Layer], data_source: str, paths: Sequence[KeyPath]) -> str | None:
     """Return the data source for which Puppet on a node reads none of these keys of another one.
 

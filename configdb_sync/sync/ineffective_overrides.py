@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from configdb_sync.configdb.edits import changed_leaves
 from configdb_sync.configdb.level_merge import effective
 from configdb_sync.configdb.model import OverrideNote
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import ABSENT, Document
 from configdb_sync.names import natural_key
-from configdb_sync.overrides.checks import hidden_by
+from configdb_sync.overrides.checks import hidden_by, overridden_leaves
 from configdb_sync.sync.three_way_merge import equal
 
 Level = tuple[Document, Document]
@@ -70,9 +69,8 @@ def unread_overrides(
     found = []
     for depth, (place, (values, overrides)) in enumerate(zip(places, levels, strict=True)):
         covered = effective([*levels[:depth], (values, {})]) if overrides else {}
-        for key, value in overrides.items():
-            beneath = covered.get(key, {} if isinstance(value, dict) else None)
-            by = hidden_by(layers, data_source, changed_leaves(beneath, value, (key,)) or [(key,)])
+        for key in overrides:
+            by = hidden_by(layers, data_source, overridden_leaves(covered, overrides, key))
             if by is not None:
                 found.append(IneffectiveOverride(data_source, place, key, IneffectiveReason.OTHER_DATA_SOURCE, by))
     return tuple(found)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.jsonvalues import OUTPUT_VERSION
 from configdb_sync.overrides.notes import to_json
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.runs import PastRun
@@ -20,6 +21,7 @@ from configdb_sync.sync.report import Report, exit_of_plan
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON values."""
     return {
+        "version": OUTPUT_VERSION,
         "environment": plan.environment,
         "digest": plan.digest,
         "unsafe_digest": plan.unsafe_digest,
@@ -43,6 +45,7 @@ def report_json(report: Report) -> dict[str, Any]:
         shown["problems"] = [problem_json(problem) for problem in node.problems]
         nodes.append(shown)
     return {
+        "version": OUTPUT_VERSION,
         "run": report.run,
         "environment": report.environment,
         "started": report.started.isoformat(timespec="seconds"),
@@ -158,7 +161,8 @@ def leftover_json(
 
 def run_json(run: PastRun) -> dict[str, Any]:
     """Return a run as JSON values."""
-    facts = asdict(run)
+    facts = {"run": run.identity, **asdict(run)}
+    del facts["identity"]
     for name in ("started", "finished"):
         facts[name] = None if facts[name] is None else facts[name].isoformat(timespec="seconds")
     return facts
