@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path, is_secret_path
-from configdb_sync.overrides.notes import Note, of_key
+from configdb_sync.overrides.notes import Note, of_key, to_json
 from configdb_sync.sync.three_way_merge import equal
 
 LONGEST_SHOWN = 100
@@ -33,6 +33,16 @@ class LeafChange:
         if self.before is None:
             return "+"
         return "-" if self.after is None else "~"
+
+
+def change_json(change: LeafChange) -> dict[str, Json]:
+    """Return a change as JSON values."""
+    found: dict[str, Json] = {"key": list(change.path), "before": change.before, "after": change.after}
+    if change.note is not None:
+        note = to_json(change.note)
+        about = {name: note[name] for name in ("author", "time", "reason", "until") if name in note}
+        found["override"] = {"level": change.note.place, **about}
+    return found
 
 
 def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChange, ...]:

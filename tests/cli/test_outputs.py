@@ -63,6 +63,7 @@ def commands(folder: Path) -> dict[str, tuple[object, ...]]:
         "overrides list": ("--env", 5),
         "overrides apply": ("--file", folder / "overrides.yaml"),
         "history": document,
+        "diff": document,
         "doctor": (),
         "hiera-backend remove": ("--env", 5, "--from", folder / "trees", "--dry-run"),
         "tenants list": (),

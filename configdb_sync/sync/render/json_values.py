@@ -8,10 +8,9 @@ from typing import Any
 
 from configdb_sync.errors import ProductError
 from configdb_sync.jsonvalues import OUTPUT_VERSION
-from configdb_sync.overrides.notes import to_json
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.runs import PastRun
-from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.diff import change_json
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.gc import GoneNode, Leftovers
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
@@ -123,22 +122,11 @@ def _document(change: DocumentChange) -> dict[str, Any]:
         "file": change.path,
         "first": change.first,
         "uploads": change.uploads,
-        "upload": [_change(one) for one in change.upload],
+        "upload": [change_json(one) for one in change.upload],
         "write": change.write.value,
-        "written": [_change(one) for one in change.written],
-        "ordered": [_change(one) for one in change.ordered],
+        "written": [change_json(one) for one in change.written],
+        "ordered": [change_json(one) for one in change.ordered],
     }
-
-
-def _change(change: LeafChange) -> dict[str, Any]:
-    found: dict[str, Any] = {"key": list(change.path), "before": change.before, "after": change.after}
-    if change.note is not None:
-        note = to_json(change.note)
-        found["override"] = {
-            "level": change.note.place,
-            **{name: note[name] for name in ("author", "time", "reason", "until") if name in note},
-        }
-    return found
 
 
 def _unsafe(change: UnsafeChange) -> dict[str, Any]:
