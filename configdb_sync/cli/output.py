@@ -14,7 +14,7 @@ import os
 import secrets
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 import click
 
 from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import OUTPUT_VERSION, Json
 
 if TYPE_CHECKING:
     from configdb_sync.sync.report import ProgressListener
@@ -37,9 +38,18 @@ def show_lines(text: Iterable[str], *, coloured: bool = True) -> None:
         click.echo(click.style(line, fg=colour) if colour else line)
 
 
-def show_json(value: Any) -> None:
-    """Print a JSON value, indented."""
-    click.echo(json.dumps(value, indent=2))
+def show_json(fields: Mapping[str, Json], form: str = "json") -> None:
+    """Print fields as an object with the version of its form (``outputs.schema.json`` beside this module).
+
+    ``form``: ``json`` or ``yaml``.
+    """
+    whole = {"version": OUTPUT_VERSION, **fields}
+    if form == "yaml":
+        from configdb_sync.configdb import typed
+
+        click.echo(typed.text(whole, form))
+    else:
+        click.echo(json.dumps(whole, indent=2))
 
 
 def write_private(path: Path, text: str) -> None:

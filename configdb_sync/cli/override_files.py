@@ -218,7 +218,7 @@ def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there was something to change.")
 @click.option("--prune", is_flag=True, help="Remove what an earlier apply of the file set and it no longer has.")
-@format_option("text", "json")
+@format_option("text", "json", short=False)
 @comment_option
 def apply_command(
     session: Session,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configdb_sync.cli.help import command
+from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import (
     CONNECTION,
     env_option,
@@ -20,7 +21,6 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
-from configdb_sync.cli.output import show_json
 from configdb_sync.configdb.edits import shown_key
 from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
 from configdb_sync.exits import Exit
@@ -53,7 +53,7 @@ _MERGES = ("first", "unique", "hash", "deep")
 @file_option("--hiera-yaml", "hiera_yaml", text="A hiera.yaml to go by instead of the node's own.")
 @click.option("--class", "calling_class", metavar="NAME", help="The Puppet class that asks.")
 @click.option("--module", "calling_module", metavar="NAME", help="The Puppet module that asks.")
-@format_option("plain", "json", "yaml", short=True)
+@format_option("plain", "json", "yaml")
 def lookup_key(
     session: Session,
     *,
@@ -116,9 +116,9 @@ def lookup_key(
 @node_option
 @click.argument("pattern")
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
-@format_option("text", "json")
+@list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
-    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, form: str
+    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, output: ListOutput
 ) -> None:
     """Find keys and values on all nodes.
 
@@ -135,18 +135,17 @@ def find_keys(
             for layer in node.everything
             for path, found in matches(layer.document, wanted, session.masker)
         )
-    if form == "json":
-        show_json(
-            [
-                {
-                    "data_source": hit.data_source,
-                    "key": list(hit.path),
-                    "value": session.masker.shown(hit.path, hit.value),
-                    "nodes": list(hit.nodes),
-                }
-                for hit in hits
-            ]
-        )
+    if not output.is_own:
+        keys = [
+            {
+                "data_source": hit.data_source,
+                "key": list(hit.path),
+                "value": session.masker.shown(hit.path, hit.value),
+                "nodes": list(hit.nodes),
+            }
+            for hit in hits
+        ]
+        output.show(keys, {"environment": environment})
     else:
         for hit in hits:
             text = _text(session.masker.shown(hit.path, hit.value))
@@ -163,9 +162,9 @@ def find_keys(
 @node_option
 @click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
-@format_option("text", "json")
+@list_options("differences", "data_source", "key", "environment", "value", "nodes")
 def compare(
-    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, form: str
+    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, output: ListOutput
 ) -> int:
     """Show how nodes or environments differ.
 
@@ -186,7 +185,7 @@ def compare(
                 for side in (first, second)
             ]
         pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
-        _show_pairs(pairs, numbers, session.masker, form)
+        _show_pairs(output, pairs, numbers, session.masker)
         return Exit.DRIFT if pairs and coded else Exit.OK
     if key is None and len(set(node_names(nodes))) == 1:
         raise SettingsError(f"--node {nodes[0]} is only one node", way_out="name several: --node 1,2")
@@ -198,15 +197,12 @@ def compare(
             raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
     else:
         found = compare_nodes(documents)
-    if form == "json":
-        show_json([_difference(one, session.masker) for one in found])
+    if not output.is_own:
+        _show_differences(output, [[one] for one in found], numbers, session.masker)
+    elif found:
+        _show_groups(found, session.masker)
     else:
-        for one in found:
-            click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
-            for group in one.groups:
-                click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
-        if not found:
-            click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
+        click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
@@ -357,11 +353,18 @@ def _show_explanation(said: Explanation, path: Sequence[str | int], masker: Mask
         click.echo(f"  {layer['outcome']:<8} {layer['data_source']}  {layer['level']}  {layer['kind']}: {value}")
 
 
+def _show_groups(found: Sequence[Difference], masker: Masker) -> None:
+    for one in found:
+        click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
+        for group in one.groups:
+            click.echo(f"  {_value(group, one, masker)}  ({_nodes(group.nodes)})")
+
+
 def _show_pairs(
-    pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker, form: str
+    output: ListOutput, pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker
 ) -> None:
-    if form == "json":
-        show_json([{str(n): _difference(one, masker) for n, one in zip(numbers, pair, strict=True)} for pair in pairs])
+    if not output.is_own:
+        _show_differences(output, pairs, numbers, masker)
         return
     for pair in pairs:
         click.echo(f"{pair[0].data_source}  {shown_key(pair[0].path)}")
@@ -374,15 +377,27 @@ def _show_pairs(
         click.echo(f"environments {numbers[0]} and {numbers[1]} have the same values")
 
 
-def _difference(one: Difference, masker: Masker) -> dict[str, Json]:
+def _show_differences(
+    output: ListOutput, found: Sequence[Sequence[Difference]], numbers: Sequence[int], masker: Masker
+) -> None:
+    shown = [_difference(sides, numbers, masker) for sides in found]
+    rows = [{**one, **group} for one in shown for group in one["groups"]]
+    output.show(shown, {"environments": numbers}, rows=rows)
+
+
+def _difference(sides: Sequence[Difference], numbers: Sequence[int], masker: Masker) -> dict[str, Json]:
+    """Return a difference as JSON; ``sides``: what it is in each of the environments."""
+    path = sides[0].path
     return {
-        "data_source": one.data_source,
-        "key": list(one.path),
+        "data_source": sides[0].data_source,
+        "key": list(path),
         "groups": [
             {
-                **({} if group.value is ABSENT else {"value": masker.shown(one.path, group.value)}),
+                "environment": number,
+                **({} if group.value is ABSENT else {"value": masker.shown(path, group.value)}),
                 "nodes": list(group.nodes),
             }
+            for number, one in zip(numbers, sides, strict=True)
             for group in one.groups
         ],
     }

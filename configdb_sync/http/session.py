@@ -38,10 +38,12 @@ class Timing:
 class ApiCall:
     """One request of an API.
 
-    ``repeatable``: the request may be carried out twice. ``conflict``: a 409 says that another writer was there at the
-    same time (documents), not that the thing exists. ``accept``: statuses beside 2xx that the caller handles.
-    ``settled``: called after an attempt with an unknown outcome, tells whether the change is there. ``confidential``:
-    no error may show leaves of the body, even if the server repeats them.
+    ``repeatable``: the request may be carried out twice. ``creates``: it makes something, and is sent again only where
+    the server answered that it failed, and ``settled`` says that the thing isn't there. ``conflict``: a 409 says that
+    another writer was there at the same time (documents), not that the thing exists. ``accept``: statuses beside 2xx
+    that the caller handles. ``settled``: called after an attempt with an unknown outcome, tells whether the change is
+    there; if it raises ``ConfigDBError``, the attempt's error stands. ``confidential``: no error may show leaves of the
+    body, even if the server repeats them.
     """
 
     method: str
@@ -49,6 +51,7 @@ class ApiCall:
     body: bytes | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
+    creates: bool = False
     conflict: bool = False
     accept: frozenset[int] = frozenset()
     settled: Callable[[], bool] | None = None
@@ -176,11 +179,12 @@ class ApiSession:
                 lost.what = f"{self.named(call)}: {lost.what.removeprefix(self.base).lstrip(': ')}"
                 lost.way_out = "is it running, and the address right?"
                 error = lost
-            if is_ambiguous(status) and call.settled is not None and call.settled():
+            unknown = is_ambiguous(status)
+            if (unknown or (call.creates and isinstance(error, _MAY_BE_THERE))) and _is_settled(call, error):
                 return HttpAnswer(204)
             elapsed, draw = self._timing.monotonic() - began, self._timing.draw()
             wait = self._policy.pause(status, asked, tried=tried, elapsed=elapsed, draw=draw, conflict=call.conflict)
-            if wait is None or not call.repeatable:
+            if wait is None or not (call.repeatable or (call.creates and not unknown)):
                 raise error
             _LOG.info("%s; attempt %d follows in %.1f s", error, tried + 1, wait)
             self._timing.sleep(wait)
@@ -261,6 +265,18 @@ _MEANINGS: dict[int, tuple[type[errors.ConfigDBError], str | None]] = {
     412: (errors.PreconditionError, None),
     429: (errors.ThrottledError, "run again later"),
 }
+
+
+_MAY_BE_THERE = (errors.ConflictError, errors.UnavailableError)
+
+
+def _is_settled(call: ApiCall, error: errors.ConfigDBError) -> bool:
+    if call.settled is None:
+        return False
+    try:
+        return call.settled()
+    except errors.ConfigDBError:
+        raise error from None
 
 
 def _request_id(answer: HttpAnswer) -> str | None:

@@ -32,6 +32,11 @@ class LeafChange:
         return "-" if self.after is None else "~"
 
 
+def change_json(change: LeafChange) -> dict[str, Json]:
+    """Return a change as JSON values."""
+    return {"key": list(change.path), "before": change.before, "after": change.after}
+
+
 def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChange, ...]:
     """Return what differs, in the order of ``after``, then what is gone."""
     return tuple(_changes((), dict(before), dict(after), masker))

@@ -51,7 +51,7 @@ def override(product: Product, key: str, *more: object, value: object = 1) -> Re
 
 def notes(product: Product, *more: object) -> dict[str, Any]:
     """The notes that ``overrides`` shows of node 1, by key."""
-    listed = good(product, "overrides", "--env", 5, "-f", "json", *more).json
+    listed = good(product, "overrides", "--env", 5, "-f", "json", *more).json["overrides"]
     return {".".join(one["key"]): one for document in listed for one in document["notes"]}
 
 
@@ -74,7 +74,7 @@ def test_the_value_is_shown_without_secrets(synced: Product) -> None:
     secret = ("-k", "admin.password", "-t", "str", "--value-file", "-", "--reason", "new")
     done = synced("override", *MEANT, *GLOBALS, *secret, stdin="CANARY")
     assert done.code == Exit.OK, done.err
-    for form in ("plain", "json"):
+    for form in ("text", "json"):
         shown = good(synced, "overrides", "--env", 5, "-f", form).out
         assert "CANARY" not in shown
         assert "<masked" in shown
@@ -147,8 +147,8 @@ def test_copied_overrides_keep_their_notes(synced: Product) -> None:
     other = ("--env", 5, "-r", "globals", "--level", "nodes=2")
     good(synced, "override", *MEANT, *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
     good(synced, "override", *MEANT, *other, "--copy-from", 1)
-    listed = good(synced, "overrides", "--env", 5, "-f", "json").json
-    found = {".".join(n["key"]): n for one in listed if one["place"] == "/nodes/2/" for n in one["notes"]}
+    listed = good(synced, "overrides", "--env", 5, "-f", "json").json["overrides"]
+    found = {".".join(n["key"]): n for one in listed if one["level"] == "/nodes/2/" for n in one["notes"]}
     assert {key: (one["reason"], "until" in one) for key, one in found.items()} == {
         "debug": ("own", False),
         "use_syslog": ("node 1", True),

@@ -64,7 +64,7 @@ def test_who_should_have_answered_is_named(product: Product, tmp_path: Path, clo
         found = product("ping", *options)
         assert (found.code, found.err) == (Exit.PARTIAL, "2 nodes answered, missing: 3, 4\n")
         found = product("ping", *options, "--format", "json")
-        assert json.loads(found.out) == {"answered": ["9", "10"], "missing": ["3", "4"]}
+        assert json.loads(found.out) == {"version": 1, "answered": ["9", "10"], "missing": ["3", "4"]}
 
 
 def test_nobody_answers(product: Product, tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ class TestPastRuns:
         ]
         assert product("runs", "--env", 6).out == "No run of environment 6 is remembered.\n"
         assert len(product("runs").out.splitlines()) == 3
-        main = listed[1]["identity"]
+        main = listed[1]["run"]
         shown = product("runs", main[:14])
         assert f"Run {main}: OK" in shown.out
         assert '~ nova_hash.user_password: "<masked' in shown.out
