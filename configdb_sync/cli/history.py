@@ -122,11 +122,12 @@ def overrides(session: Session, *, environment: int, expiring: str | None, outpu
 
     Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
+    from configdb_sync.cli.override_checks import with_unread
     from configdb_sync.cli.override_notes import ending_before, listed_overrides
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = listed_overrides(notes, environment, before, session.masker)
+        found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
         show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
@@ -163,6 +164,8 @@ def _effects(note: OverrideNote) -> list[tuple[str, str]]:
             ("none", "equal"): "  (no effect: the value below it is the same)",
             ("none", "hidden"): f"  (no effect: {hidden})",
             ("partial", "hidden"): f"  ({hidden})",
+            ("none", "other data source"): f"  (no effect: Puppet reads it from {key.data_source})",
+            ("partial", "other data source"): f"  (no effect on some nodes: Puppet reads it from {key.data_source})",
         }
         lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
     return lines

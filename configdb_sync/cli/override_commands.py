@@ -12,7 +12,7 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, what_option
 from configdb_sync.cli.output import show_note
-from configdb_sync.cli.override_notes import OverrideReason, reason_options, time_text
+from configdb_sync.cli.override_notes import OverrideReason, reason_options
 from configdb_sync.cli.targets import (
     AT_NEXT_SYNC,
     DATA_SOURCE,
@@ -29,6 +29,7 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.overrides.notes import time_text
 
 if TYPE_CHECKING:
     from configdb_sync.configdb.client import ConfigDBClient

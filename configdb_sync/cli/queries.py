@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
+    from configdb_sync.hiera.arrangement import Arrangement, Asker, NodeSettings
     from configdb_sync.masking import Masker
     from configdb_sync.names import LevelPath
     from configdb_sync.queries.comparison import Difference, Group
     from configdb_sync.queries.explanation import Explanation
-    from configdb_sync.queries.node_settings import Arrangement, Asker, NodeSettings
 
 _SHOWN_NODES = 12
 _QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
@@ -76,10 +76,10 @@ def lookup_key(
     counts.
     """
     from configdb_sync.configdb import typed
+    from configdb_sync.hiera.arrangement import Asker
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
     from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries import explanation
-    from configdb_sync.queries.node_settings import Asker
 
     asker = Asker(calling_class, calling_module)
     try:
@@ -241,15 +241,26 @@ def named_nodes(
 
 def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
     """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
-    from configdb_sync.queries.node_settings import Arrangement, read_settings
+    return list(settings_of(session, client, environment, levels[-1:] or None))
+
+
+def settings_of(
+    session: Session, client: ConfigDBClient, environment: int, levels: Collection[tuple[str, str]] | None
+) -> Iterator[NodeSettings]:
+    """Yield what nodes read, as ConfigDB has it, one after another: those at or below any of some levels, None for all.
+
+    Raises ``ConfigDBError``.
+    """
+    from configdb_sync.hiera.arrangement import Arrangement
+    from configdb_sync.queries.node_settings import read_settings
 
     nodes = named_nodes(session, client, environment, ())
-    below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
+    below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(
         client, _environment(client, environment), below, arrangement, parallel=session.settings.parallel
     )
-    return [one for _, one in read if not isinstance(one, NodeError)]
+    yield from (one for _, one in read if not isinstance(one, NodeError))
 
 
 @contextmanager
@@ -292,7 +303,7 @@ def _of_nodes(
 
 def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker | None = None) -> Arrangement:
     from configdb_sync.hiera import hierarchy
-    from configdb_sync.queries.node_settings import NOBODY, Arrangement
+    from configdb_sync.hiera.arrangement import NOBODY, Arrangement
 
     known = None
     if hiera_yaml is not None:

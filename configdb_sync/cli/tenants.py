@@ -20,6 +20,7 @@ from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.proxy_check import probe
+from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import RefusalError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def list_command(session: Session, *, recoverable: bool, output: ListOutput) -> 
         until = (
             [] if tenant.purge_after is None else [f"recoverable until {representations.moment(tenant.purge_after)}"]
         )
-        status = "-" if tenant.status is None else tenant.status.shown
+        status = word_of(tenant.status) or "-"
         click.echo("  ".join([repr(tenant.id), status, f"{tenant.counts.size} data sources", *until]))
 
 
@@ -253,7 +254,7 @@ def _show_action(resources: Any) -> None:
         click.echo(f"{resources.counts.size} data sources")
         return
     for item in resources:
-        click.echo(f"{item.path}  {'-' if item.status is None else item.status.shown}")
+        click.echo(f"{item.path}  {word_of(item.status) or '-'}")
 
 
 @_command("adopt", example="adopt acme --env 1")
