@@ -35,6 +35,9 @@ ABSENT: Final = Absent.ABSENT
 Slot: TypeAlias = Json
 """A value or ``ABSENT``."""
 
+OUTPUT_VERSION = 1
+"""Version of the form in which commands print JSON and YAML (``cli/outputs.schema.json``)."""
+
 MAX_DEPTH = 200
 """Deepest nesting that is read from a peer or a file; Fuel's settings are below 20."""
 

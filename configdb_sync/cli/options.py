@@ -161,8 +161,8 @@ def env_option(text: str = "The environment's number.", *, lowest: int = 1, requ
     return what_option("--env", "environment", type=kind, required=required, metavar="N", help=text)
 
 
-def format_option(*forms: str, short: bool = False) -> Callable[[F], F]:
-    """Return the option of the output format; the first is the default."""
+def format_option(*forms: str, short: bool = True) -> Callable[[F], F]:
+    """Return the option of the output format; the first is the default. ``short``: also as ``-f``."""
     names = ("--format", *(("-f",) if short else ()), "form")
     return click.option(*names, type=click.Choice(forms), default=forms[0], show_default=True, help="Output format.")
 

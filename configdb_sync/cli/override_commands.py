@@ -11,7 +11,8 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, what_option
-from configdb_sync.cli.override_notes import OverrideReason, reason_options, time_text
+from configdb_sync.cli.output import show_note
+from configdb_sync.cli.override_notes import OverrideReason, reason_options
 from configdb_sync.cli.targets import (
     AT_NEXT_SYNC,
     DATA_SOURCE,
@@ -28,6 +29,7 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.overrides.notes import time_text
 
 if TYPE_CHECKING:
     from configdb_sync.configdb.client import ConfigDBClient
@@ -118,11 +120,11 @@ def override(
     if about.until is not None:
         click.echo(f"It ends at {time_text(about.until)}: the first run after that removes it.")
     for line in hidden:
-        click.echo(line, err=True)
+        show_note(line)
     if path is not None and len(path) > 1:
         click.echo(f"The whole block {path[0]!r} keeps its present content: ConfigDB merges whole top-level keys.")
     if not change.place.innermost:
-        click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
+        show_note("Note: a value or override of the same key at a deeper level takes precedence.")
 
 
 def _copy_overrides(target: ValueTarget, node: str, comment: str | None) -> None:

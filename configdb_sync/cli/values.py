@@ -25,7 +25,7 @@ from configdb_sync.errors import SettingsError
 @command("get", example="configdb-sync get --env 1 --level nodes=3 --data-source globals --key debug")
 @target_options
 @key_option
-@format_option(*typed.FORMATS, short=True)
+@format_option(*typed.FORMATS)
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level each key comes from.")
 @click.option("--values", "kind", flag_value="values", help="Only the values of this level.")
 @click.option("--overrides", "kind", flag_value="overrides", help="Only the overrides of this level.")

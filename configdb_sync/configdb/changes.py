@@ -18,7 +18,7 @@ from configdb_sync.configdb.model import (
     Environment,
     ServerKind,
 )
-from configdb_sync.errors import ConflictError, MissingError, PreconditionError, SettingsError
+from configdb_sync.errors import ConflictError, PreconditionError, SettingsError, UnknownNameError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
 
@@ -29,12 +29,12 @@ Make: TypeAlias = Callable[[dict[str, Json]], dict[str, Json]]
 
 
 def existing(client: ConfigDBClient, env: int) -> Environment:
-    """Return an environment. Raises ``MissingError`` if ConfigDB doesn't have it."""
+    """Return an environment. Raises ``UnknownNameError`` if ConfigDB doesn't have it."""
     environment = client.environment(env)
     if environment is None:
         where = client.base.removesuffix(":")
         ids = ", ".join(str(other) for other in sorted(one.id for one in client.environments())) or "none"
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} isn't in ConfigDB {where}",
             way_out=f"see --env and --configdb; it has environments: {ids}",
         )
@@ -44,8 +44,8 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> DocumentAddress:
     """Return the place that a command names.
 
-    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
-    of the environment's hierarchy; both list what exists.
+    Raises ``UnknownNameError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a
+    beginning of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
     return find_in(client, environment, client.definitions(environment), levels, data_source)
@@ -67,7 +67,7 @@ def find_in(
             way_out=f"its levels, outermost first: {', '.join(environment.levels) or 'none'}",
         )
     if data_source not in definitions:
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} has no data source {data_source}",
             way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
         )

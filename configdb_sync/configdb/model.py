@@ -94,12 +94,17 @@ class DocumentVersion:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``)."""
+    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``).
+
+    ``hidden_by``: how many deeper levels have the key. ``data_source``: the one from which Puppet reads the key
+    instead, which no server tells; then the reason is ``other data source``.
+    """
 
     key: str
     effect: str
     reason: str | None
     hidden_by: int
+    data_source: str | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def test_the_history_knows_who_when_which_run_and_why(overridden: Run) -> None:
     assert [line.split()[0] for line in lines] == ["3", "2", "1"]
     assert "ticket ∑ 5%" in lines[2]
     assert lines[2].endswith("5%?more")
-    found = json.loads(overridden("history", "-f", "json").stdout)
+    found = json.loads(overridden("history", "-f", "json").stdout)["versions"]
     assert found[2]["comment"].startswith("ticket ∑ 5%")
     assert all(version["run"].startswith("req-") and version["author"] and version["time"] for version in found)
     assert "has no overrides" in overridden("history", node="47").stdout
@@ -37,7 +37,7 @@ def test_a_diff_masks_secrets(overridden: Run) -> None:
     assert "- debug: 1" in text
     text = overridden("diff", "--from", "1", "--to", "2").stdout
     assert "CANARY" not in text
-    assert "+ admin: " in text
+    assert "+ admin.password: " in text
     assert "+ debug: 1" in overridden("diff", "--to", "1").stdout
     assert "version 0 to 1" in overridden("diff", "--values").stdout
 
@@ -84,8 +84,8 @@ def test_all_overrides_and_their_effect(overridden: Run) -> None:
     assert "    region\n" in text
     assert "    admin\n" in text
     assert "CANARY" not in text
-    found = json.loads(overridden.bare("overrides", "--env", "7", "-f", "json").stdout)
-    assert [note["place"] for note in found] == ["/", "/nodes/46/"]
+    found = json.loads(overridden.bare("overrides", "--env", "7", "-f", "json").stdout)["overrides"]
+    assert [note["level"] for note in found] == ["/", "/nodes/46/"]
     with pytest.raises(MissingError, match="environment 8 isn't there"):
         overridden.bare("overrides", "--env", "8")
 

@@ -42,7 +42,7 @@ class Elsewhere:
         return result
 
     def history(self, *arguments: str) -> Any:
-        return self.good("history", *arguments, "-f", "json").json
+        return self.good("history", *arguments, "-f", "json").json["versions"]
 
     def overrides(self) -> Any:
         return self.other.overrides(ENV, NODE, self.definition)
@@ -175,13 +175,13 @@ def past(product: Product) -> Callable[..., Any]:
     def history(node: str, data_source: str, *more: str) -> Any:
         result = product("history", "--env", 5, "-r", data_source, "--level", f"nodes={node}", *more, "-f", "json")
         assert result.code == Exit.OK, result.err
-        return result.json
+        return result.json["versions"]
 
     return history
 
 
 def run_of(product: Product) -> str:
-    return str(product("runs", "last", "--format", "json").json["identity"])
+    return str(product("runs", "last", "--format", "json").json["run"])
 
 
 def test_a_runs_uploads_are_its_versions(product: Product, past: Callable[..., Any], trees: Path) -> None:

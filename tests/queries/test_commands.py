@@ -117,7 +117,7 @@ def test_the_nodes_own_hiera_yaml_orders_the_data_sources(filled: Product, tmp_p
 
 
 def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
-    found = filled("find", "nova.debug", "--env", 5, "--format", "json").json
+    found = filled("find", "nova.debug", "--env", 5, "--format", "json").json["keys"]
     assert [(one["data_source"], one["value"], one["nodes"]) for one in found] == [
         ("globals", True, ["3"]),
         ("globals", False, ["1", "2"]),
@@ -127,7 +127,7 @@ def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
     assert filled("find", "*", "--env", 5, "--value", "s3cret").out
     assert not filled("find", "*", "--env", 5, "--value", "s3c*").out
     assert "s3c" not in filled("find", "*", "--env", 5, "--value", "s3c*").err
-    assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json[0]["nodes"] == ["1"]
+    assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json["keys"][0]["nodes"] == ["1"]
 
 
 def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
@@ -135,7 +135,8 @@ def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
     assert done.code == Exit.DRIFT
     assert done.out.splitlines()[:3] == ["globals  nova.debug", "  true  (1 node: 3)", "  false  (2 nodes: 1, 2)"]
     assert filled("compare", "--env", 5, "--key", "nova.workers", "--exit-code").code == Exit.OK
-    keys = {tuple(one["key"]) for one in filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json}
+    found = filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json["differences"]
+    keys = {tuple(one["key"]) for one in found}
     assert keys == {("nova", "debug"), ("uid",), ("fqdn",)}
     assert filled("compare", "--env", 5, "--key", "nope").code == Exit.USAGE
     done = filled("compare", "--env", 5, "--node", 1)
