@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, what_option
 from configdb_sync.cli.output import show_note
@@ -69,7 +70,12 @@ def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @key_option
 @value_options
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
-@click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
+@click.option(
+    "--copy-from",
+    metavar="NODE",
+    shell_complete=completion.nodes,
+    help="Copy the overrides of this node (ID or FQDN) to this level.",
+)
 @reason_options
 @allowed_options
 def override(

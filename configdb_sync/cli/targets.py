@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync import masking
+from configdb_sync.cli import completion
 from configdb_sync.cli.options import (
     CONNECTION,
     comment_option,
@@ -116,7 +117,11 @@ def level_path(session: Session, client: ConfigDBClient, environment: int, level
 
 
 key_option = click.option(
-    "--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.'
+    "--key",
+    "-k",
+    metavar="KEY",
+    shell_complete=completion.keys,
+    help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.',
 )
 
 
