@@ -11,6 +11,7 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, with_session
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.targets import ValueTarget, dry_run_option, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
@@ -136,7 +137,7 @@ def overrides(session: Session, *, environment: int, expiring: str | None, outpu
         found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
-        click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
+        show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
     if not output.is_own:
         rows = [row for one in found for row in one.rows]
         output.show([one.json for one in found], {"environment": environment}, rows=rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -105,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     output.guard()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False)
+        result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False, color=_colours())
     except ProductError as error:
         _fail(str(error), exit_of(error))
     except click.ClickException as error:
@@ -121,6 +122,11 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; no file or document is half written, run again to continue", Exit.INTERNAL)
     sys.exit(result if isinstance(result, int) else Exit.OK)
+
+
+def _colours() -> bool | None:
+    """Return False if the environment wants no colours (https://no-color.org), None if the terminal decides."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def _fail(text: str, code: Exit) -> None:

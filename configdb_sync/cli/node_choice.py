@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
@@ -90,7 +89,7 @@ class KnownNodes:
             close = close_names(role, roles)
             hint = f"did you mean {' or '.join(close)}?" if close else f"roles there: {', '.join(roles) or 'none'}"
             raise SettingsError(f"no node of environment {self.environment} has the role {role!r}", way_out=hint)
-        click.echo(f"Nodes with the role {role}: {', '.join(found)}.", err=True)
+        show_note(f"Nodes with the role {role}: {', '.join(found)}.")
         return [self.paths[node] for node in found]
 
 

@@ -6,9 +6,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import click
-
 from configdb_sync.cli.command_session import Session
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.override_notes import ListedOverride
 from configdb_sync.cli.queries import settings_of
 from configdb_sync.cli.targets import Allowed
@@ -60,7 +59,7 @@ class NodesBelow:
                 f"no node of that level has the key {edits.shown_key(path)}",
                 way_out=f"{hint} the data source of a new key with --data-source",
             )
-        click.echo(f"Puppet reads {edits.shown_key(path)} from {found}.", err=True)
+        show_note(f"Puppet reads {edits.shown_key(path)} from {found}.")
         return found
 
     def check(self, data_source: str, path: KeyPath, value: Json) -> list[str]:

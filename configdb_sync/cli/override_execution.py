@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import click
 
 from configdb_sync.cli.dry_run import show_effect
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.override_checks import NodesBelow
 from configdb_sync.cli.override_notes import OverrideReason
 from configdb_sync.cli.targets import AT_NEXT_SYNC, Allowed, ValueTarget, report
@@ -68,7 +69,7 @@ def override(
                 new = about.notes(place, one.path, one.content, target.session.author)
                 report(rewrite_noted(notes, place, one.path, one.edit.make, new), "overridden")
     for line in hidden:
-        click.echo(line, err=True)
+        show_note(line)
     if not dry_run:
         _say_more(pending, about)
 
@@ -80,7 +81,7 @@ def _say_more(pending: Sequence[_PendingOverride], about: OverrideReason) -> Non
     for top in dict.fromkeys(one.path[0] for one in pending if one.path is not None and len(one.path) > 1):
         click.echo(f"The whole block {top!r} keeps its present content: ConfigDB merges whole top-level keys.")
     if not all(one.edit.place.innermost for one in pending):
-        click.echo("Note: a value or override of the same key at a deeper level takes precedence.", err=True)
+        show_note("Note: a value or override of the same key at a deeper level takes precedence.")
 
 
 def copy_overrides(target: ValueTarget, node: str, comment: str | None, *, dry_run: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli import history
-from configdb_sync.cli.help import CommandGroup
+from configdb_sync.cli.help import VERBOSITY, CommandGroup
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, file_option, format_option, with_session
 from configdb_sync.cli.output import show_json, show_lines, write_private
 from configdb_sync.cli.targets import AT_NEXT_SYNC, read_text
@@ -44,7 +44,8 @@ class _ListingGroup(CommandGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the rest of the arguments, the name of the command put before options that come without one."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        first = next((one for one in args if one not in VERBOSITY), "-")
+        if first.startswith("-") and first not in ctx.help_option_names:
             args = [_LIST, *args]
         return super().parse_args(ctx, args)
 

@@ -22,8 +22,9 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb.edits import shown_key
-from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
+from configdb_sync.errors import DocumentError, NodeError, SettingsError, UnknownNameError
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json, canonical
 
@@ -99,9 +100,9 @@ def lookup_key(
     elif said.answer.found:
         click.echo(typed.text(said.answer.value, form))
     for note in settings.notes:
-        click.echo(f"The hiera.yaml of node {said.node}: {note}", err=True)
+        show_note(f"The hiera.yaml of node {said.node}: {note}")
     for name in sorted(said.answer.unknown):
-        click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
+        show_note(f"The variable {name} is not known here; it counts as empty.")
     if not said.answer.found:
         close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
         raise SettingsError(
@@ -153,7 +154,7 @@ def find_keys(
         if not hits:
             # The value may be a secret: whoever looks for it knows it, others read logs.
             value_too = "" if value is None else " with that value"
-            click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
+            show_note(f"no key in environment {environment} matches {pattern}{value_too}")
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
@@ -257,7 +258,7 @@ def _of_nodes(
             found = True
             yield one
     if not found:
-        raise MissingError(
+        raise UnknownNameError(
             f"ConfigDB has no settings of a node of environment {environment.id}",
             way_out=f"`configdb-sync sync --env {environment.id} --from ...` uploads them",
         )
@@ -276,7 +277,7 @@ def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker 
         except DocumentError as error:
             raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.what}", way_out="is it a node's?") from None
         for note in known.notes:
-            click.echo(f"{hiera_yaml}: {note}", err=True)
+            show_note(f"{hiera_yaml}: {note}")
     return Arrangement(session.settings.data_sources, known, asker or NOBODY)
 
 
@@ -301,7 +302,7 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         try:
             own = hierarchy.parse(read.hiera_yaml)
         except DocumentError as error:
-            click.echo(f"The hiera.yaml of node {node} is not followed: {error.what}", err=True)
+            show_note(f"The hiera.yaml of node {node} is not followed: {error.what}")
     return arrangement.of_files(node, files, own)
 
 

@@ -22,6 +22,7 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
@@ -281,8 +282,7 @@ def report(change: DocumentEdit, verb: str) -> None:
 def warn_of_node(place: DocumentAddress) -> None:
     """Warn that values at a node's level do not last (U18)."""
     if place.innermost:
-        click.echo(
+        show_note(
             "Note: the node's next run replaces values at its own level. "
-            "To keep a value for a node, use `configdb-sync override`.",
-            err=True,
+            "To keep a value for a node, use `configdb-sync override`."
         )

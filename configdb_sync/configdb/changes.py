@@ -10,7 +10,7 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Environment, ServerKind
-from configdb_sync.errors import ConflictError, MissingError, PreconditionError, SettingsError
+from configdb_sync.errors import ConflictError, PreconditionError, SettingsError, UnknownNameError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
 
@@ -21,12 +21,12 @@ Make: TypeAlias = Callable[[dict[str, Json]], dict[str, Json]]
 
 
 def existing(client: ConfigDBClient, env: int) -> Environment:
-    """Return an environment. Raises ``MissingError`` if ConfigDB doesn't have it."""
+    """Return an environment. Raises ``UnknownNameError`` if ConfigDB doesn't have it."""
     environment = client.environment(env)
     if environment is None:
         where = client.base.removesuffix(":")
         ids = ", ".join(str(other) for other in sorted(one.id for one in client.environments())) or "none"
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} isn't in ConfigDB {where}",
             way_out=f"see --env and --configdb; it has environments: {ids}",
         )
@@ -36,8 +36,8 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> DocumentAddress:
     """Return the place that a command names.
 
-    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
-    of the environment's hierarchy; both list what exists.
+    Raises ``UnknownNameError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a
+    beginning of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
@@ -48,7 +48,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
         )
     definitions = client.definitions(environment)
     if data_source not in definitions:
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} has no data source {data_source}",
             way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
         )

@@ -31,6 +31,7 @@ from configdb_sync.errors import (
     MissingError,
     SettingsError,
     UnexpectedAnswerError,
+    UnknownNameError,
     UnsupportedError,
 )
 from configdb_sync.http import json_bodies
@@ -358,7 +359,7 @@ class ConfigDBClient:
         try:
             return self._connection.get(f"{api_paths.environment_path(env)}/overrides", model.override_notes)
         except MissingError as error:
-            raise MissingError(
+            raise UnknownNameError(
                 f"environment {env} isn't there", way_out="see --env and --configdb", request_id=error.request_id
             ) from None
 

@@ -14,6 +14,7 @@ from configdb_sync.errors import (
     ConfigDBError,
     MissingError,
     UnexpectedAnswerError,
+    UnknownNameError,
     UnsupportedError,
 )
 from configdb_sync.http import json_bodies
@@ -141,7 +142,7 @@ class ServerConnection:
             reason = f"environment {env} has the levels {list(environment.levels)}"
         else:
             reason = f"environment {env} has no data source with the id {definition}"
-        return MissingError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
+        return UnknownNameError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
 
     def _asked_kind(self) -> ServerKind:
         # Only definitions without a component, which nobody makes: the whole list may be large.

@@ -219,7 +219,7 @@ class ApiSession:
             headers |= self._changing
         path = call.path
         for _ in range(_REDIRECTS + 1):
-            answer = self._transport.send(HttpRequest(call.method, path, headers, call.body))
+            answer = self._send(HttpRequest(call.method, path, headers, call.body))
             if answer.status != 308:
                 return answer
             target = self._redirected(path, answer.headers.get("location", ""))
@@ -227,6 +227,19 @@ class ApiSession:
                 return answer
             path = target
         raise self._unexpected(call, answer, f"led on more than {_REDIRECTS} times")
+
+    def _send(self, request: HttpRequest) -> HttpAnswer:
+        """Carry out one request; with ``--debug`` log it: never its headers or its body, which hold secrets."""
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            return self._transport.send(request)
+        began, ended = self._timing.monotonic(), "no answer"
+        try:
+            answer = self._transport.send(request)
+            ended = f"{answer.status}, {len(answer.body)} bytes"
+            return answer
+        finally:
+            took = self._timing.monotonic() - began
+            _LOG.debug("%s %s%s: %s, %.3f s", request.method, self.base, urls.shown(request.path), ended, took)
 
     def _unexpected(self, call: ApiCall, answer: HttpAnswer, reason: object) -> errors.UnexpectedAnswerError:
         return errors.UnexpectedAnswerError(
