@@ -126,15 +126,15 @@ def find_keys(
     PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
     masked; a value finds a secret only if it is equal.
     """
-    from configdb_sync.queries.search import grouped, matches, parse_pattern
+    from configdb_sync.queries.search import Search, grouped, parse_pattern
 
-    wanted = parse_pattern(pattern, value)
+    search = Search(parse_pattern(pattern, value), session.masker)
     with _settings(session, environment, nodes) as settings:
         hits = grouped(
             (node.node, layer.name, path, found)
             for node in settings
             for layer in node.everything
-            for path, found in matches(layer.document, wanted, session.masker)
+            for path, found in search.matches(layer.name, layer.document)
         )
     if not output.is_own:
         keys = [

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Environment, ServerKind
+from configdb_sync.configdb.model import (
+    OVERRIDES,
+    VALUES,
+    Definition,
+    DocumentAddress,
+    DocumentEdit,
+    Environment,
+    ServerKind,
+)
 from configdb_sync.errors import ConflictError, PreconditionError, SettingsError, UnknownNameError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath
@@ -40,13 +48,24 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     beginning of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
+    return find_in(client, environment, client.definitions(environment), levels, data_source)
+
+
+def find_in(
+    client: ConfigDBClient,
+    environment: Environment,
+    definitions: Mapping[str, Definition],
+    levels: LevelPath,
+    data_source: str,
+) -> DocumentAddress:
+    """Return the same of an environment that was read, with its definitions; raises the same."""
+    env = environment.id
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
     if inner is None:
         raise SettingsError(
             f"environment {env} has no level path {'/'.join(name for name, _ in levels)}",
             way_out=f"its levels, outermost first: {', '.join(environment.levels) or 'none'}",
         )
-    definitions = client.definitions(environment)
     if data_source not in definitions:
         raise UnknownNameError(
             f"environment {env} has no data source {data_source}",

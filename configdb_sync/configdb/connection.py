@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from configdb_sync import jsonvalues
 from configdb_sync.configdb import api_paths, model
 from configdb_sync.configdb.model import Environment, ServerKind
 from configdb_sync.errors import (
@@ -20,7 +21,7 @@ from configdb_sync.errors import (
 from configdb_sync.http import json_bodies
 from configdb_sync.http.session import ApiCall, ApiSession
 from configdb_sync.http.transport import HttpAnswer
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 from configdb_sync.names import LevelPath
 
 T = TypeVar("T")
@@ -70,10 +71,10 @@ class ServerConnection:
             self._kind = ServerKind.EMBEDDED
         return answer
 
-    def read(self, call: ApiCall, parse: Callable[[Json], T]) -> tuple[T, HttpAnswer]:
-        """Carry out a call; return what ``parse`` makes of the answer's JSON, and the answer."""
+    def read(self, call: ApiCall, parse: Callable[[Json], T], loads: Loads = jsonvalues.loads) -> tuple[T, HttpAnswer]:
+        """Carry out a call; return what ``parse`` makes of the answer's JSON, which ``loads`` reads, and the answer."""
         answer = self.call(call)
-        return self._session.parsed(call, answer, parse), answer
+        return self._session.parsed(call, answer, parse, loads), answer
 
     def get(self, path: str, parse: Callable[[Json], T], *, conflict: bool = False) -> T:
         """GET a path and return what ``parse`` makes of the JSON; ``conflict`` as in ``ApiCall``."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from configdb_sync import jsonvalues
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.level_merge import effective
 from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, Etags
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 from configdb_sync.names import LevelPath
 
 
@@ -55,7 +56,9 @@ class PreviewClient(ConfigDBClient):
             for one, document in documents.items()
         }
 
-    def tagged(self, env: int, levels: LevelPath, definition: int, kind: str) -> tuple[dict[str, Json], str | None]:
+    def tagged(
+        self, env: int, levels: LevelPath, definition: int, kind: str, loads: Loads = jsonvalues.loads
+    ) -> tuple[dict[str, Json], str | None]:
         """As ``ConfigDBClient``; what is computed here has no ETag."""
         if (kind, env, levels, definition) in self._shown:
             return dict(self._shown[kind, env, levels, definition]), None
@@ -63,7 +66,7 @@ class PreviewClient(ConfigDBClient):
             chain = [levels[:depth] for depth in range(len(levels) + 1)]
             found = ((self.values(env, one, definition), self.overrides(env, one, definition)) for one in chain)
             return effective(found), None
-        return super().tagged(env, levels, definition, kind)
+        return super().tagged(env, levels, definition, kind, loads)
 
     def etags(self, env: int, levels: LevelPath) -> dict[int, Etags] | None:
         """As ``ConfigDBClient``, without the documents that are others than the server's."""

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from configdb_sync import errors
+from configdb_sync import errors, jsonvalues
 from configdb_sync.http import json_bodies, urls
 from configdb_sync.http.tokens import TokenSource
 from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 
 T = TypeVar("T")
 
@@ -189,10 +189,16 @@ class ApiSession:
             _LOG.info("%s; attempt %d follows in %.1f s", error, tried + 1, wait)
             self._timing.sleep(wait)
 
-    def parsed(self, call: ApiCall, answer: HttpAnswer, parse: Callable[[Json], T]) -> T:
+    def parsed(
+        self,
+        call: ApiCall,
+        answer: HttpAnswer,
+        parse: Callable[[Json], T],
+        loads: Loads = jsonvalues.loads,
+    ) -> T:
         """Return what ``parse`` makes of an answer's JSON; its ``ValueError`` becomes ``UnexpectedAnswerError``."""
         try:
-            return parse(json_bodies.decode(answer))
+            return parse(json_bodies.decode(answer, loads))
         except ValueError as error:
             raise self._unexpected(call, answer, error) from None
 
