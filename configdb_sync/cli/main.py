@@ -67,6 +67,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Every command by its heading and name: its module and function below ``configdb_sync.cli``, and its short help."""
 
 
+VARIABLE = "_CONFIGDB_SYNC_COMPLETE"
+"""The variable by which a shell asks for completion."""
+
+
 class LazyGroup(CommandGroup):
     """The commands of ``COMMANDS``, each imported when it is used: none loads what only another one needs."""
 
@@ -104,6 +108,10 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its code; an error is one line on standard error."""
     output.guard()
+    if VARIABLE in os.environ:
+        from configdb_sync.cli import completion
+
+        completion.answer(cli, VARIABLE)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False, color=_colours())

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, what_option
 from configdb_sync.cli.override_notes import OverrideReason, reason_options
@@ -48,7 +49,12 @@ def _rm_override_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @value_options
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A key and its value in YAML; repeat it.")
 @click.option("--all-nodes", is_flag=True, help="Override it for every node without its own override, now and later.")
-@click.option("--copy-from", metavar="NODE", help="Copy the overrides of this node (ID or FQDN) to this level.")
+@click.option(
+    "--copy-from",
+    metavar="NODE",
+    shell_complete=completion.nodes,
+    help="Copy the overrides of this node (ID or FQDN) to this level.",
+)
 @reason_options
 @allowed_options
 @dry_run_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.node_choice import KnownNodes, named_nodes
@@ -47,7 +48,7 @@ _MERGES = ("first", "unique", "hash", "deep")
 @with_session(*_QUERY)
 @env_option()
 @what_option("--node", "node", required=True, metavar="NAME", help="The node: its ID, FQDN, or name.")
-@click.argument("key")
+@click.argument("key", shell_complete=completion.keys)
 @click.option("--merge", type=click.Choice(_MERGES), default="first", show_default=True, help="Hiera's merge behavior.")
 @click.option("--explain", is_flag=True, help="Show all documents that have the key, and which one wins.")
 @what_option("--from", "place", type=click.Path(path_type=Path), metavar="DIR", help="Ask node trees, not ConfigDB.")
@@ -115,7 +116,7 @@ def lookup_key(
 @with_session(*_QUERY)
 @env_option()
 @node_option
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=completion.keys)
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
 @list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
@@ -161,7 +162,7 @@ def find_keys(
 @with_session(*_QUERY)
 @what_option("--env", "environments", required=True, metavar="N[,M]", help="The environment, or two to compare.")
 @node_option
-@click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
+@click.option("--key", "-k", metavar="KEY", shell_complete=completion.keys, help="Compare one key of all nodes.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
 @list_options("differences", "data_source", "key", "environment", "value", "nodes")
 def compare(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync import masking
+from configdb_sync.cli import completion
 from configdb_sync.cli.options import (
     CONNECTION,
     comment_option,
@@ -103,7 +104,14 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def nodes_options(function: Callable[..., Any], data_source_option: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of ``level_options``, and those that name nodes."""
 
-    @what_option("--node", "nodes", multiple=True, metavar="LIST", help="Nodes by ID, FQDN, or name; repeat it.")
+    @what_option(
+        "--node",
+        "nodes",
+        multiple=True,
+        metavar="LIST",
+        shell_complete=completion.nodes,
+        help="Nodes by ID, FQDN, or name, separated by commas.",
+    )
     @what_option("--role", "roles", multiple=True, metavar="ROLE", help="The nodes with this role now; repeat it.")
     @functools.wraps(function)
     def wrapped(target: ValueTarget, *, nodes: tuple[str, ...], roles: tuple[str, ...], **options: Any) -> Any:
@@ -149,12 +157,22 @@ def level_path(session: Session, client: ConfigDBClient, environment: int, level
 
 
 key_option = click.option(
-    "--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.'
+    "--key",
+    "-k",
+    metavar="KEY",
+    shell_complete=completion.keys,
+    help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.',
 )
 
 
 keys_option = click.option(
-    "--key", "-k", "keys", multiple=True, metavar="KEY", help='A key: a.b, or ["DEFAULT/x","a.b"]. Repeat it.'
+    "--key",
+    "-k",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=completion.keys,
+    help='A key: a.b, or ["DEFAULT/x","a.b"]. Repeat it.',
 )
 
 
