@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configdb_sync.cli.node_choice import KnownNodes
+from configdb_sync.cli.node_choice import NamedNodes
 from configdb_sync.cli.output import show_lines
 from configdb_sync.configdb.changes import Make
 from configdb_sync.configdb.client import ConfigDBClient
@@ -63,7 +63,7 @@ def _reached(session: Session, client: ConfigDBClient, places: Iterable[Document
     if all(place.innermost for place in listed):
         return found
     try:
-        known = KnownNodes(session, client, listed[0].env).paths
+        known = NamedNodes(session, client, listed[0].env).paths
     except UnsupportedError:  # tuning-box 0.1.0 can't list its nodes.
         return found
     below = [(node, path) for node, path in known.items() for one in listed if path[: len(one.levels)] == one.levels]

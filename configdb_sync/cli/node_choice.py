@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class KnownNodes:
+class NamedNodes:
     """The nodes of an environment that ConfigDB knows, as people name them. Its methods raise ``ConfigDBError``."""
 
     session: Session
@@ -100,14 +100,14 @@ def named_nodes(
 
     Raises ``SettingsError`` with close matches for a name that is no node's.
     """
-    nodes = KnownNodes(session, client, environment)
+    nodes = NamedNodes(session, client, environment)
     return dict(map(nodes.known, names)) if names else nodes.paths
 
 
 def chosen_places(
     session: Session, client: ConfigDBClient, environment: int, names: Sequence[str], roles: Sequence[str]
 ) -> list[LevelPath]:
-    """Return the places of nodes named and of those that have a role, each once. Raises as ``KnownNodes``."""
-    nodes = KnownNodes(session, client, environment)
+    """Return the places of nodes named and of those that have a role, each once. Raises as ``NamedNodes``."""
+    nodes = NamedNodes(session, client, environment)
     found = [*map(nodes.path, names), *(path for role in roles for path in nodes.with_role(role))]
     return list(dict.fromkeys(found))

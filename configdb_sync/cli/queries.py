@@ -12,7 +12,7 @@ import click
 from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
-from configdb_sync.cli.node_choice import KnownNodes, named_nodes
+from configdb_sync.cli.node_choice import NamedNodes, named_nodes
 from configdb_sync.cli.options import (
     CONNECTION,
     env_option,
@@ -218,7 +218,7 @@ def settings_of(
     from configdb_sync.hiera.arrangement import Arrangement
     from configdb_sync.queries.node_settings import read_settings
 
-    nodes = KnownNodes(session, client, environment).paths
+    nodes = NamedNodes(session, client, environment).paths
     below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(

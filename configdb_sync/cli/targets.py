@@ -109,7 +109,6 @@ def nodes_options(function: Callable[..., Any], data_source_option: Callable[...
         "nodes",
         multiple=True,
         metavar="LIST",
-        shell_complete=completion.nodes,
         help="Nodes by ID, FQDN, or name, separated by commas.",
     )
     @what_option("--role", "roles", multiple=True, metavar="ROLE", help="The nodes with this role now; repeat it.")
