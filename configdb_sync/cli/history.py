@@ -12,7 +12,7 @@ from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, with_session
 from configdb_sync.cli.output import show_note
-from configdb_sync.cli.targets import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.cli.targets import ValueTarget, dry_run_option, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 
@@ -89,7 +89,8 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, ou
 @_kind_option
 @click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @comment_option
-def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
+@dry_run_option
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None, dry_run: bool) -> None:
     """Go back to an older version.
 
     Writes the content of that version as a new version.
@@ -104,7 +105,13 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
             versions = past.history(place, kind)
             newest = _chosen(versions, None, place, kind).number
             number = next((version.number for version in versions if version.number < newest), 0)
-        report(past.revert(place, kind, number), "reverted")
+        if dry_run:
+            from configdb_sync.cli.dry_run import show_edit
+
+            content = past.version(place, kind, number) if number else {}
+            show_edit(session, client, place, kind, lambda _: content)
+        else:
+            report(past.revert(place, kind, number), "reverted")
     if kind == "values":
         warn_of_node(place)
 
