@@ -12,6 +12,7 @@ import click
 from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
+from configdb_sync.cli.node_choice import NamedNodes, named_nodes
 from configdb_sync.cli.options import (
     CONNECTION,
     env_option,
@@ -29,7 +30,6 @@ from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json, canonical
 
 if TYPE_CHECKING:
-    from configdb_sync.addresses import Addresses
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
@@ -208,43 +208,6 @@ def compare(
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
-def named_nodes(
-    session: Session, client: ConfigDBClient, environment: int, names: Sequence[str]
-) -> dict[str, LevelPath]:
-    """Return the places of the nodes that ConfigDB knows, by the value of their level; only the named ones, if any.
-
-    Raises ``SettingsError`` with close matches for a name that is no node's.
-    """
-    from configdb_sync.overrides.checks import check_nodes
-
-    addresses: Addresses = session.addresses(client, environment)
-    seen = session.seen(environment)
-    known = client.level_values(environment, addresses.node_level)
-    paths = addresses.paths(known, seen)
-    if not names:
-        return {value: paths[value] for value in known if value in paths}
-    found = {}
-    for name in names:
-        try:
-            value = addresses.named_value(name, lambda: seen)
-        except SettingsError:
-            value = name
-        if value not in paths:
-            names_of_all = [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)]
-            check_nodes([name], names_of_all, may_be_new=False)
-            raise SettingsError(
-                f"ConfigDB has no settings of node {name!r}",
-                way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
-            )
-        found[value] = paths[value]
-    return found
-
-
-def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
-    """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
-    return list(settings_of(session, client, environment, levels[-1:] or None))
-
-
 def settings_of(
     session: Session, client: ConfigDBClient, environment: int, levels: Collection[tuple[str, str]] | None
 ) -> Iterator[NodeSettings]:
@@ -255,7 +218,7 @@ def settings_of(
     from configdb_sync.hiera.arrangement import Arrangement
     from configdb_sync.queries.node_settings import read_settings
 
-    nodes = named_nodes(session, client, environment, ())
+    nodes = NamedNodes(session, client, environment).paths
     below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(

@@ -102,14 +102,17 @@ def beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     return {**above(client, place), **read(client, place, VALUES)}
 
 
-def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
-    """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
-    return rewrite(client, place, _putting(path, value, lambda: above(client, place)))
+def setting(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> Make:
+    """Return what sets a key of a place's values, or the whole document if ``path`` is None.
+
+    It raises the errors of ``edits.put``.
+    """
+    return _putting(path, value, lambda: above(client, place))
 
 
-def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
-    """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
-    return rewrite(client, place, lambda document: {} if path is None else edits.drop(document, path))
+def deleting(path: KeyPath | None) -> Make:
+    """Return what takes a key out of a document, or all if ``path`` is None; it raises the errors of ``edits.drop``."""
+    return lambda document: {} if path is None else edits.drop(document, path)
 
 
 def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
