@@ -93,7 +93,12 @@ class _Line:
         from configdb_sync.http.session import RetryPolicy
 
         if self.session.settings.configdb == EMBEDDED:
+            from configdb_sync.configdb_server.schema import SCHEMA
+            from configdb_sync.store.opening import is_current
+
             self._require(self.session.settings.configdb_database, "configdb.sqlite")
+            if not is_current(self.session.configdb_database, SCHEMA, what="ConfigDB"):
+                raise LookupError  # a client would bring it up to date
         with self.session.client(policy=RetryPolicy(attempts=1)) as client:
             yield client
 
