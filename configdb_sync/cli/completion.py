@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import logging
 import os
 import re
@@ -127,6 +128,8 @@ def _completer(find: Callable[[_Line], Iterable[str]]) -> Completer:
     """Make a completer of a function that yields values; those found within the time count, whatever happens."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        # What all need is loaded before the time runs: it is for databases and peers.
+        importlib.import_module("configdb_sync.cli.command_session")
         found: dict[str, None] = {}
         params = context.params
         options = {name for one in context.command.params for name in one.opts}
@@ -214,9 +217,9 @@ def keys(line: _Line) -> Iterator[str]:
 @_completer
 def runs(line: _Line) -> Iterator[str]:
     """Complete the ID of a run, the newest first."""
+    yield "last"
     from configdb_sync.store.runs import PastRuns
 
-    yield "last"
     with line.own() as database:
         environment = line.params.get("environment")
         for run in PastRuns(database, SystemClock()).newest(environment, _MOST_RUNS):
