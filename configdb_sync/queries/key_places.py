@@ -17,7 +17,7 @@ KINDS = (VALUES, OVERRIDES)
 
 
 @dataclass(frozen=True)
-class KeyPlace:
+class PlacedKey:
     """A data source that has a key at a level. ``kind``: ``values`` or ``overrides``."""
 
     data_source: str
@@ -35,12 +35,12 @@ def find_places(
     *,
     kinds: Sequence[str] = KINDS,
     parallel: int = 4,
-) -> Iterator[KeyPlace]:
+) -> Iterator[PlacedKey]:
     """Yield where a key is, of these data sources and levels. Raises ``ConfigDBError``."""
     wanted = list(definitions)
     found: dict[tuple[int, str], Slot] = {}
 
-    def read(levels: LevelPath) -> list[KeyPlace]:
+    def read(levels: LevelPath) -> list[PlacedKey]:
         etags = client.etags(environment, levels)
         here = []
         for definition in wanted:
@@ -57,7 +57,7 @@ def find_places(
                     if digest is not None:
                         found[definition.id, digest] = value
                 if value is not ABSENT:
-                    here.append(KeyPlace(definition.name, levels, kind, value))
+                    here.append(PlacedKey(definition.name, levels, kind, value))
         return here
 
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
@@ -65,9 +65,9 @@ def find_places(
             yield from some
 
 
-def alike(places: Iterable[KeyPlace]) -> list[list[KeyPlace]]:
+def alike(places: Iterable[PlacedKey]) -> list[list[PlacedKey]]:
     """Return places in groups: those of one data source, kind and value at one level, overrides after values. Pure."""
-    groups: dict[tuple[str, int, str, str], list[KeyPlace]] = {}
+    groups: dict[tuple[str, int, str, str], list[PlacedKey]] = {}
     for one in places:
         level = one.levels[-1][0] if one.levels else ""
         group = (one.data_source, len(one.levels), level, one.kind + canonical(one.value))
