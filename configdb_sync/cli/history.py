@@ -11,7 +11,8 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, with_session
-from configdb_sync.cli.targets import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.cli.output import show_note
+from configdb_sync.cli.targets import ValueTarget, dry_run_option, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 
@@ -48,11 +49,11 @@ def history(target: ValueTarget, *, kind: str, output: ListOutput) -> None:
         click.echo(_row(f"{version.number:>4}", version.time, version.author, version.run, version.comment))
 
 
-@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --from 2")
+@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --old 2")
 @target_options
 @_kind_option
-@click.option("--from", "old", type=int, metavar="VERSION", help="Older version.  [default: the one before --to]")
-@click.option("--to", "new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
+@click.option("--old", type=int, metavar="VERSION", help="Older version.  [default: the one before --new]")
+@click.option("--new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
 @list_options("changes", "key", "before", "after")
 def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, output: ListOutput) -> None:
     """Show the changes between two versions.
@@ -75,7 +76,7 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, ou
         other = past.version(place, kind, to.number)
     found = changes(one, other, session.masker)
     if not output.is_own:
-        output.show(map(change_json, found), _about(place, kind) | {"from": number, "to": to.number})
+        output.show(map(change_json, found), _about(place, kind) | {"old": number, "new": to.number})
         return
     click.echo(f"{place.data_source} at {place.level_text}, {kind}: version {number} to {to.number}")
     for change in found:
@@ -88,7 +89,8 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, ou
 @_kind_option
 @click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @comment_option
-def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
+@dry_run_option
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None, dry_run: bool) -> None:
     """Go back to an older version.
 
     Writes the content of that version as a new version.
@@ -103,7 +105,13 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
             versions = past.history(place, kind)
             newest = _chosen(versions, None, place, kind).number
             number = next((version.number for version in versions if version.number < newest), 0)
-        report(past.revert(place, kind, number), "reverted")
+        if dry_run:
+            from configdb_sync.cli.dry_run import show_edit
+
+            content = past.version(place, kind, number) if number else {}
+            show_edit(session, client, place, kind, lambda _: content)
+        else:
+            report(past.revert(place, kind, number), "reverted")
     if kind == "values":
         warn_of_node(place)
 
@@ -129,7 +137,7 @@ def overrides(session: Session, *, environment: int, expiring: str | None, outpu
         found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
-        click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
+        show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
     if not output.is_own:
         rows = [row for one in found for row in one.rows]
         output.show([one.json for one in found], {"environment": environment}, rows=rows)

@@ -6,7 +6,7 @@ Readers take hostile input: what isn't as it must be is a ``ValueError`` with a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -48,11 +48,15 @@ class Component:
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment: the ids of its components and its hierarchy levels, the first nearest the root."""
+    """An environment: the ids of its components and its hierarchy levels, the first nearest the root.
+
+    ``made``: the server has just created it at our request, so it holds no document yet.
+    """
 
     id: int
     components: tuple[int, ...]
     levels: tuple[str, ...]
+    made: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,11 @@ def environment(value: Json) -> Environment:
     if not all(_is_id(item) for item in ids):
         raise ValueError("components holds something else than ids")
     return Environment(_id(value, "id"), tuple(ids), levels)
+
+
+def made_environment(value: Json) -> Environment:
+    """Return an environment from the answer to the request that created it."""
+    return replace(environment(value), made=True)
 
 
 def environments(value: Json) -> list[Environment]:

@@ -183,7 +183,19 @@ class Examiner:
         if name not in node.records.own and document is not None:
             unrecorded = remote.is_unrecorded(name, document, unknown=node.records.unknown, unrecorded=unrecorded)
         examined = ExaminedDocument(name, path, read.files.get(path), document, None, unrecorded)
-        return self._decided(node, node.records.told(examined))
+        examined = node.records.told(examined)
+        if self._run.source is None:
+            self._look(examined, remote)
+        return self._decided(node, examined)
+
+    def _look(self, examined: ExaminedDocument, remote: RemoteNode) -> None:
+        """Let a server without digests say by the effective data alone whether there is anything to do, if it can."""
+        name, document, record = examined.data_source, examined.document, examined.record
+        if record is None:
+            remote.look(name, None)
+        elif document is not None and record.is_plain and document.digest == record.values:
+            standing = any(order.data_source == name for order in self._run.remote.standing)
+            remote.look(name, None if standing else record.values)
 
     def _unread(
         self, node: _Node, documents: Sequence[DocumentWork], order: hierarchy.Hierarchy | None

@@ -25,6 +25,12 @@ class ChangeGroup:
     nodes: list[str] = field(default_factory=list)
     changes: dict[str, list[str]] = field(default_factory=dict)
 
+    def add(self, node: str, changes: Iterable[LeafChange]) -> None:
+        """Add a node with its changes."""
+        self.nodes.append(node)
+        for text in dict.fromkeys(map(change_text, changes)):
+            self.changes.setdefault(text, []).append(node)
+
     @property
     def most_frequent(self) -> list[tuple[str, list[str]]]:
         """The changes, those of the most nodes first; of all of the group's nodes without naming them."""
@@ -38,10 +44,7 @@ def change_groups(nodes: Iterable[NodePlan]) -> list[ChangeGroup]:
     for node in nodes:
         for document in node.changes:
             for name, action, changes in _actions(document):
-                group = groups.setdefault((name, action), ChangeGroup(name, action))
-                group.nodes.append(node.node)
-                for text in dict.fromkeys(map(change_text, changes)):
-                    group.changes.setdefault(text, []).append(node.node)
+                groups.setdefault((name, action), ChangeGroup(name, action)).add(node.node, changes)
     return list(groups.values())
 
 

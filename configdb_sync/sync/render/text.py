@@ -5,7 +5,7 @@ Short lines, no secrets; the last line says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
-from configdb_sync.sync.render.summary import TO_WRITE, change_groups
+from configdb_sync.sync.render.summary import TO_WRITE, ChangeGroup, change_groups
 from configdb_sync.sync.render.wording import (
     change_text,
     count,
@@ -47,7 +47,7 @@ def plan_lines(plan: Plan, *, brief: bool = False) -> Iterator[str]:
     yield from _listed("Overrides to be removed, since their end has come:", expired_lines(plan.expired))
     shared = shared_notes(plan.nodes, 1 if brief else 2)
     if brief:
-        yield from _groups(plan.nodes)
+        yield from group_lines(change_groups(plan.nodes))
     else:
         for node in plan.nodes:
             if _worth_showing(node, shared):
@@ -169,8 +169,9 @@ def _notes(node: NodePlan, shared: Collection[str]) -> Iterator[str]:
             yield f"  note: {one_line(note)}"
 
 
-def _groups(nodes: Sequence[NodePlan]) -> Iterator[str]:
-    for group in change_groups(nodes):
+def group_lines(groups: Iterable[ChangeGroup]) -> Iterator[str]:
+    """Yield the lines of what is to happen, by document and action, each with its nodes."""
+    for group in groups:
         yield ""
         yield f"{one_line(group.name)}: {group.action} (nodes {shortened(group.nodes)})"
         changes = group.most_frequent
