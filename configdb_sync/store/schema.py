@@ -167,6 +167,42 @@ NODES = Table(
     Column("run", Text, nullable=False),
 )
 
+FINDINGS = Table(
+    "findings",
+    metadata,
+    Column("identity", String(32), primary_key=True),
+    Column("environment", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("data_source", Text, nullable=False),
+    Column("level", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+    Column("settled", Double),
+    Column("notification", Integer),
+    Index("findings_by_environment", "environment", "settled"),
+)
+"""What the watch found (U29). ``settled``: when it no longer was so, None while it is. ``notification``: the number of
+the notification in the Fuel UI that tells of it and has not been marked as read."""
+
+WATCH_ROUNDS = Table(
+    "watch_rounds",
+    metadata,
+    Column("environment", Integer, primary_key=True),
+    Column("started", Double, nullable=False),
+    Column("finished", Double, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("complete", Double),
+    Column("nodes", Integer),
+    Column("overrides", Integer),
+    Column("expiring", Integer),
+)
+"""Each environment's last round of the watch; ``complete`` and the counts are those of the last one with a plan."""
+
 FINGERPRINTS = Table(
     "quiet",
     metadata,
