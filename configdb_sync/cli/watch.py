@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
-from configdb_sync.cli.options import RUN, env_option, what_option, with_session
+from configdb_sync.cli.options import RUN, env_option, file_option, what_option, with_session
+from configdb_sync.cli.output import write_private
 from configdb_sync.clock import SystemClock
-from configdb_sync.errors import EnvironmentMismatchError, ProductError
+from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.names import one_line
 
@@ -49,6 +51,7 @@ _DURATION = "DURATION"
 @click.option(
     "--expiring", default="7d", show_default=True, metavar=_DURATION, help="Count overrides that end so soon."
 )
+@file_option("--text-file", text="Also write the metrics to FILE, which the node exporter reads (mode 0644).")
 @click.option("--last", "last", is_flag=True, help="Look at nothing; show what the last round found.")
 @list_options(
     "environments", *("environment", "kind", "node", "data_source", "level", "key", "text", "count", "first_seen")
@@ -59,6 +62,7 @@ def watch(
     environments: tuple[int, ...],
     interval: str | None,
     jitter: str | None,
+    text_file: Path | None,
     last: bool,
     output: ListOutput,
     **asked: Any,
@@ -86,9 +90,22 @@ def watch(
                     raise
                 click.echo(f"configdb-sync: {error}", err=True)
                 code = exit_of(error)
+            if text_file is not None:
+                _write_metrics(text_file, database)
             if pause is None:
                 return code
             SystemClock().sleep(pause.total_seconds())
+
+
+def _write_metrics(path: Path, database: Database) -> None:
+    from configdb_sync.store.gauges import gauges_text
+
+    try:
+        write_private(path, gauges_text(database, SystemClock()).decode(), 0o644)
+    except OSError as error:
+        raise SettingsError(
+            f"the metrics {path} can't be written: {error.strerror}", way_out="name another file with --text-file"
+        ) from error
 
 
 def _sleep(most: timedelta | None) -> None:
