@@ -16,7 +16,7 @@ from configdb_sync.exits import Exit
 from configdb_sync.store.database import Database
 from configdb_sync.store.findings import SKIPPED, FindingKind, Findings, WatchRound
 from configdb_sync.store.runs import AT_WORK, PastRuns
-from configdb_sync.store.schema import HOLDINGS, TENANTS
+from configdb_sync.store.tenant_schema import HOLDINGS, TENANTS
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily

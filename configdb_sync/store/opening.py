@@ -73,6 +73,12 @@ def opened(
     return database
 
 
+def is_current(url: str, tables: TableSet, *, what: str) -> bool:
+    """Tell whether the database at a URL has the newest tables; it stays as it is. Raises ``StateError``."""
+    with contextlib.closing(Database(url, what=what, patience=0)) as database:
+        return _version(database, tables) == tables.head
+
+
 def alone(connection: Connection) -> None:
     """Wait until no other process changes tables; none begins to until the transaction ends."""
     if connection.dialect.name == "postgresql":

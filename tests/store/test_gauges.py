@@ -14,7 +14,7 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.findings import SKIPPED, Finding, FindingKind, Findings, WatchRound
 from configdb_sync.store.gauges import GAUGES, gauges_text
 from configdb_sync.store.runs import About, Journal, Problem, RunNode
-from configdb_sync.store.schema import HOLDINGS, TENANTS
+from configdb_sync.store.tenant_schema import HOLDINGS, TENANTS
 from tests.support.clocks import ManualClock
 
 
