@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import secrets
 import socket
 from collections.abc import Iterable, Iterator
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from configdb_sync.watch.round import Watched
 
 _DURATION = "DURATION"
+_LOG = logging.getLogger(__name__)
 
 
 @command("watch", example="configdb-sync watch --env 1 --from mcollective")
-@with_session(*RUN, "wait", "time_limit", "keep_runs")
+@with_session(*RUN, "wait", "time_limit", "keep_runs", "page_url")
 @env_option("Only this environment; repeat it.  [default: all known]", required=False, several=True)
 @what_option(
     "--from",
@@ -52,6 +54,7 @@ _DURATION = "DURATION"
     "--expiring", default="7d", show_default=True, metavar=_DURATION, help="Count overrides that end so soon."
 )
 @file_option("--text-file", text="Also write the metrics to FILE, which the node exporter reads (mode 0644).")
+@click.option("--no-notify", "silent", is_flag=True, help="Tell the Fuel UI nothing.")
 @click.option("--last", "last", is_flag=True, help="Look at nothing; show what the last round found.")
 @list_options(
     "environments", *("environment", "kind", "node", "data_source", "level", "key", "text", "count", "first_seen")
@@ -152,6 +155,8 @@ class _Watcher:
                     seen = watch.look(environment)
                 found.append(seen)
                 codes.append(seen.exit)
+                if not self.asked["silent"]:
+                    self._notify(environment, len(seen.findings))
         _show([(one.round, one.findings) for one in found], output)
         return _worst(codes)
 
@@ -164,6 +169,24 @@ class _Watcher:
             click.echo(f"configdb-sync: environment {environment}: {error}", err=True)
             return exit_of(error)
         return report.exit
+
+    def _notify(self, environment: int, count: int) -> None:
+        """Tell the Fuel UI, if the settings name Nailgun. A failure is logged: the next round tells it."""
+        from configdb_sync.plugin.dashboard_link import settle_link
+        from configdb_sync.store.findings import Findings
+        from configdb_sync.watch.notifications import notify
+
+        try:
+            session = self._session(environment)
+            nailgun = session.nailgun(hasty=True)
+            if nailgun is None:
+                return
+            with nailgun:
+                notify(Findings(self.database, SystemClock()), nailgun, environment)
+                if session.settings.page_url is not None:
+                    settle_link(nailgun, environment, session.settings.page_url, count)
+        except ProductError as error:
+            _LOG.warning("environment %s: the Fuel UI was not told: %s", environment, error)
 
     @contextmanager
     def _opened(self, environment: int) -> Iterator[Run]:
