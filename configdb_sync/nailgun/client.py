@@ -24,7 +24,6 @@ from configdb_sync.errors import (
     UnavailableError,
 )
 from configdb_sync.http import json_bodies, urls
-from configdb_sync.http.adapters import REDIRECTS
 from configdb_sync.http.session import ApiCall, ApiSession, RetryPolicy, Timing
 from configdb_sync.http.tokens import TokenSource
 from configdb_sync.http.transport import HttpAnswer, Transport
@@ -246,10 +245,10 @@ class NailgunClient:
         address leads and whether a token is needed."""
         transport = self._connect(base)
         try:
-            call = ApiCall("GET", _VERSION, repeatable=True, accept=REDIRECTS | {401})
+            call = ApiCall("GET", _VERSION, repeatable=True, accept=urls.REDIRECTS | {401})
             session = self._session_of(transport, None)
             answer = self._asked(session, call)
-            if answer.status not in REDIRECTS:
+            if answer.status not in urls.REDIRECTS:
                 return self._entered(base, transport, session, call, answer)
             location = answer.headers.get("location", "")
             target = led_to(base, _VERSION, location) if base == self._where else None

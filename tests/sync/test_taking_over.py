@@ -274,7 +274,7 @@ def test_overrides_of_one_nodes_file_over_the_nodes_go_to_that_node(product: Pro
     assert cloud.overrides("override/node", None) == {"node-9.x": {"n": 9}}
     # The node's own values in the older plugin's document hide it there: it has no effect, and gets none.
     assert cloud.overrides("override/configuration", None) == {FQDN: {"hidden": 1}}
-    assert f"override/configuration.'{FQDN}' at / stays, and reaches no node: the override at" in found.out
+    assert f'["override/configuration", "{FQDN}"] at / stays, and reaches no node: the override at' in found.out
     cloud.at_rest()
 
 
