@@ -19,6 +19,7 @@ from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import RUN, env_option, file_option, what_option, with_session
 from configdb_sync.cli.output import write_private
+from configdb_sync.cli.services import configured
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
@@ -37,16 +38,17 @@ _LOG = logging.getLogger(__name__)
 
 @command("watch", example="configdb-sync watch --env 1 --from mcollective")
 @with_session(*RUN, "wait", "time_limit", "keep_runs", "page_url")
+@configured("watch", only="service", without="interval")
 @env_option("Only this environment; repeat it.  [default: all known]", required=False, several=True)
 @what_option(
     "--from",
-    "place",
+    "from",
     default="mcollective",
     show_default=True,
     metavar="mcollective|DIR|nailgun",
     help="Where to read the nodes: as for `plan`.",
 )
-@click.option("--apply", "applies", is_flag=True, help="Then carry out `sync` where something differs.")
+@click.option("--apply", is_flag=True, help="Then carry out `sync` where something differs.")
 @click.option("--interval", metavar=_DURATION, help="Look again after this time, until stopped: 15m, 1h.")
 @click.option("--jitter", metavar=_DURATION, help="Wait a random time, up to this, before each look.")
 @click.option("--run-age", default="30d", show_default=True, metavar=_DURATION, help="Longest time without a run.")
@@ -54,7 +56,8 @@ _LOG = logging.getLogger(__name__)
     "--expiring", default="7d", show_default=True, metavar=_DURATION, help="Count overrides that end so soon."
 )
 @file_option("--text-file", text="Also write the metrics to FILE, which the node exporter reads (mode 0644).")
-@click.option("--no-notify", "silent", is_flag=True, help="Tell the Fuel UI nothing.")
+@click.option("--no-notify", is_flag=True, help="Tell the Fuel UI nothing.")
+@click.option("--service", is_flag=True, help="Take the options of `services.watch` in the settings file.")
 @click.option("--last", "last", is_flag=True, help="Look at nothing; show what the last round found.")
 @list_options(
     "environments", *("environment", "kind", "node", "data_source", "level", "key", "text", "count", "first_seen")
@@ -150,12 +153,12 @@ class _Watcher:
         with watch.alone(self.session.run, socket.gethostname()):
             for environment in self.environments or self._known():
                 seen = watch.look(environment)
-                if self.asked["applies"] and seen.planned and APPLIED & {one.finding.kind for one in seen.findings}:
+                if self.asked["apply"] and seen.planned and APPLIED & {one.finding.kind for one in seen.findings}:
                     codes.append(self._apply(environment))
                     seen = watch.look(environment)
                 found.append(seen)
                 codes.append(seen.exit)
-                if not self.asked["silent"]:
+                if not self.asked["no_notify"]:
                     self._notify(environment, len(seen.findings))
         _show([(one.round, one.findings) for one in found], output)
         return _worst(codes)
@@ -199,7 +202,7 @@ class _Watcher:
         return self.session if self.session.reopened is None else self.session.reopened(environment)
 
     def _of(self, environment: int) -> dict[str, Any]:
-        return {"environment": environment, "place": self.asked["place"]}
+        return {"environment": environment, "place": self.asked["from"]}
 
     def _known(self) -> list[int]:
         """Return the environments that runs or ConfigDB know; what is kept of those that Fuel no longer has goes.
