@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in long]
 
 
+def pytest_collection_finish() -> None:
+    # What is collected stays until the end: the garbage collector needn't look through it again and again.
+    gc.freeze()
+
+
 class Rooms(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives a file's tests to one worker, and all of the plugin's to one, which builds its package once for them."""
 
@@ -57,6 +63,13 @@ class Rooms(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
     return Rooms(config, log)
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    # Tests wait a quarter of their time, for processes that start and for nodes that don't answer: others run meanwhile.
+    cores = yield
+    return -(-cores * 3 // 2)
 
 
 @pytest.fixture

@@ -27,7 +27,10 @@ def main() -> int:
     set_path(peers.obtain(ROOT / ".cache", (*peers.PEERS, *peers.PACKAGING, *master)))
     bus.obtain(ROOT / ".cache")
     sys.stdout.flush()
-    # A worker for each core; a file's tests stay with one, which starts the peers that they share. `-n 0` for none.
+    # Without it each process of the tests, and there are hundreds, would compile all its modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Three workers for two cores (tests/conftest.py); a file's tests stay with one, which starts the peers that they
+    # share. `-n 0` for none.
     workers = ["-n", "auto", "--dist", "loadfile"]
     command = [sys.executable, "-m", "pytest", *workers, *sys.argv[1:]]
     if set(sys.argv[1:]) - {"--long"}:

@@ -23,7 +23,7 @@ sys.exit(run_tests.main())
 
 def python(code: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code]
-    environ = {"PYTHONPATH": str(LINTERS), "PATH": "/usr/bin:/bin"}
+    environ = {"PYTHONPATH": str(LINTERS), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -52,9 +52,10 @@ def test_who_found_something_is_named(codes: tuple[int, int], failed: str) -> No
 def test_the_run_fails_with_its_linters(
     tmp_path: Path, arguments: list[str], tests: int, code: int, *, linted: bool
 ) -> None:
-    """With arguments given only the tests that they name run."""
+    """With arguments given only the tests that they name run. Their processes find modules compiled."""
     fake = tmp_path / "python"
-    fake.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\nexit {tests}\n')
+    run = f'[ "$1" = -c ] && exec {sys.executable} "$@"\n[ -z "$PYTHONDONTWRITEBYTECODE" ] && exit {tests}\nexit 99'
+    fake.write_text(f"#!/bin/sh\n{run}\n")
     fake.chmod(0o755)
     told = python(RUN.format(python=str(fake), arguments=arguments))
     assert told.returncode == code, told.stderr
