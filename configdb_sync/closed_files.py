@@ -53,6 +53,16 @@ def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str | None =
             raise _unreadable(path, what, error, way_out) from error
 
 
+@contextlib.contextmanager
+def new_closed(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a new file of mode 0600; the disk has it when the block ends. Raises ``OSError``, also if it is there."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _unreadable(path: Path, what: str, error: OSError, way_out: str | None) -> SettingsError:
     return SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out)
 

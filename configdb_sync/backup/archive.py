@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from configdb_sync.closed_files import open_closed
+from configdb_sync.closed_files import new_closed, open_closed
 from configdb_sync.errors import StateError
 
 FORMAT = 1
@@ -135,15 +135,14 @@ def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
     try:
         if path.exists():
             raise StateError(f"{path} is there already", way_out="name another file")
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar:
-                _add(tar, NAME, io.BytesIO(content := encode(described)), len(content))
-                for name, source in files.items():
-                    with source.open("rb") as opened:
-                        _add(tar, name, opened, described.parts[name].size)
-            file.flush()
-            os.fsync(file.fileno())
+        with (
+            new_closed(temporary) as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            _add(tar, NAME, io.BytesIO(content := encode(described)), len(content))
+            for name, source in files.items():
+                with source.open("rb") as opened:
+                    _add(tar, name, opened, described.parts[name].size)
         # A link, not a rename: it takes no other file's place.
         os.link(temporary, path)
     except OSError as error:
@@ -205,7 +204,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _extract(target: Path, content: IO[bytes], part: BackupFile) -> None:
     digest, left = hashlib.sha256(), part.size
-    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+    with new_closed(target) as file:
         while chunk := content.read(_CHUNK):
             left -= len(chunk)
             if left < 0:

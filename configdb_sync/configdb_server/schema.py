@@ -32,16 +32,10 @@ from configdb_sync.errors import ConfigDBError
 from configdb_sync.store.database import Database
 from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
 from configdb_sync.store.opening import TableSet, opened
+from configdb_sync.store.schema import NAMING
 from configdb_sync.web.refusals import RefusalError
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    }
-)
+metadata = MetaData(naming_convention=NAMING)
 
 
 def _id_type() -> TypeEngine[int]:
@@ -154,7 +148,7 @@ SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",
-    sealed=(SealedTable(contents, ("address",), _readdress), SealedTable(documents, ("id",))),
+    sealed=(SealedTable(contents, _readdress), SealedTable(documents)),
 )
 
 

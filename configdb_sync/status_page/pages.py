@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from configdb_sync.clock import Clock, SystemClock
 from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.api import DOCUMENT_QUERY, MATRIX_QUERY, RUNS_QUERY, StatusApi
-from configdb_sync.status_page.page_urls import ServedLinks, environments_page, page_url
+from configdb_sync.status_page.page_urls import Links, environments_page, page_url
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
-from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, frame, page_answer
+from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, page_answer
 from configdb_sync.tenants.context import Admit, Context, StatusCalls
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
@@ -110,7 +110,7 @@ class Pages:
                 return ApiResponse(refusal.status, headers=(*refusal.headers, *SAFE))
             title = HTTPStatus(refusal.status).phrase
             values = {"title": title, "what": refusal.what, "request": identity}
-            body = html.render("error.html", **frame(self._clock.now()), **values)
+            body = html.render("error.html", **html.frame(self._clock.now()), **values)
             return page_answer(body, refusal.status, refusal.headers)
 
     def _caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
@@ -127,7 +127,7 @@ class Pages:
             return self._document(shown, query, caller)
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
-        links = ServedLinks(scope)
+        links = Links(scope)
         values: dict[str, Any] = {}
         trail: list[tuple[str, str | None]] = []
         match shown.kind:
@@ -174,7 +174,7 @@ class Pages:
         given = {"show": "layers", "level": "", **form_parameters(query, *DOCUMENT_QUERY)}
         seen = self._api.document(place, live.resource, given)
         # An operator comes from the list of all environments, not from a tenant's.
-        links = ServedLinks(None if caller.admin else place.tenant)
+        links = Links(None if caller.admin else place.tenant)
         trail = [
             ("Environments", page_url(environments_page(links.scope))),
             (f"Environment {shown.number}", links.environment(shown.number)),
@@ -201,7 +201,7 @@ class Pages:
 
     def _frame(self, caller: Caller, trail: list[tuple[str, str | None]]) -> dict[str, Any]:
         user = "" if caller.name == "token" else caller.name
-        return {**frame(self._clock.now(), user=user, sign_out=self._sign_in is not None), "trail": trail}
+        return {**html.frame(self._clock.now(), user=user, sign_out=self._sign_in is not None), "trail": trail}
 
     def _live(self, shown: Route, query: str | None, caller: Caller) -> Located:
         assert shown.place is not None

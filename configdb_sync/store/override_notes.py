@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
-from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.jsonvalues import Document, Json, dumps, loads
+from configdb_sync.jsonvalues import Document, Json, packed, unpacked
 from configdb_sync.store.database import Database
 from configdb_sync.store.schema import OVERRIDE_NOTES
 
@@ -29,15 +27,15 @@ def rewrite(database: Database, server: str, environment: int, make: Callable[[D
         after = make(_read(connection, server, environment))
         connection.execute(sa.delete(OVERRIDE_NOTES).where(*_of(server, environment)))
         if after:
-            body = zlib.compress(dumps(after).encode("ascii"))
-            connection.execute(sa.insert(OVERRIDE_NOTES).values(server=server, environment=environment, body=body))
+            row = {"server": server, "environment": environment, "body": packed(after)}
+            connection.execute(sa.insert(OVERRIDE_NOTES).values(row))
 
     database.write(work)
 
 
 def _read(connection: Connection, server: str, environment: int) -> dict[str, Json]:
     body = connection.execute(sa.select(OVERRIDE_NOTES.c.body).where(*_of(server, environment))).scalar()
-    return {} if body is None else cast(dict[str, Json], loads(zlib.decompress(body)))
+    return {} if body is None else unpacked(body)
 
 
 def _of(server: str, environment: int) -> list[sa.ColumnElement[bool]]:

@@ -39,15 +39,16 @@ from sqlalchemy.types import TypeEngine
 from configdb_sync.clock import Clock
 from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
+NAMING = {
+    "pk": "pk_%(table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+}
+"""How constraints and indexes without a name of their own are called, in tables and in migrations."""
+
+metadata = MetaData(naming_convention=NAMING)
 
 RUNS = Table(
     "runs",
@@ -194,13 +195,13 @@ def _readdress(connection: Connection, old: str, new: str) -> None:
 
 
 SEALED = (
-    SealedTable(RECORDS, ("place", "environment", "node", "data_source")),
-    SealedTable(FINGERPRINTS, ("place", "environment", "node")),
-    SealedTable(OVERRIDE_NOTES, ("server", "environment")),
-    SealedTable(RUN_REPORTS, ("run",)),
-    SealedTable(WITHHELD, ("digest",)),
-    SealedTable(BLOBS, ("address",), _readdress),
-    SealedTable(VERSIONS, ("server", "environment", "level", "data_source", "kind", "number")),
+    SealedTable(RECORDS),
+    SealedTable(FINGERPRINTS),
+    SealedTable(OVERRIDE_NOTES),
+    SealedTable(RUN_REPORTS),
+    SealedTable(WITHHELD),
+    SealedTable(BLOBS, _readdress),
+    SealedTable(VERSIONS),
 )
 """Those whose contents can be sealed (U30)."""
 

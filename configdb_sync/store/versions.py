@@ -12,14 +12,14 @@ import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import StateError
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, loads
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, unpacked
 from configdb_sync.names import RECORDS
 from configdb_sync.store.database import Database
 from configdb_sync.store.encryption import sealing_of
@@ -66,14 +66,9 @@ class PackedDocument:
 
 
 def pack(document: Document) -> PackedDocument:
-    """Return a document made ready to be stored; ``unpack`` gives it back, key order included."""
+    """Return a document made ready to be stored; ``jsonvalues.unpacked`` gives it back from its body."""
     text = dumps(document).encode("ascii")
     return PackedDocument(hashlib.sha256(text).hexdigest(), document_digest(document), zlib.compress(text))
-
-
-def unpack(body: bytes) -> dict[str, Json]:
-    """Return the document that ``pack`` made the body of."""
-    return cast(dict[str, Json], loads(zlib.decompress(body)))
 
 
 def is_by_others(last: str | None, found: str) -> bool:
@@ -150,7 +145,7 @@ class VersionStore:
             .where(*_of(key), VERSIONS.c.number == number)
         )
         body = self._open().read(lambda connection: connection.execute(query).scalar())
-        return None if body is None else unpack(body)
+        return None if body is None else unpacked(body)
 
     def now(self) -> float:
         """Return the time by the clock of the versions, in seconds since the epoch."""

@@ -77,7 +77,7 @@ def test_a_tenant_sees_itself_alone(tenant: str) -> None:
     form = {"tenant": tenant, "token": KEYS.token(tenant)}
     cookie = TENANTS.begin(form, NOW)
     assert cookie.isascii()
-    assert TENANTS.home(form) == ResourcePath(tenant)
+    assert TENANTS.tenant(form) == tenant
     caller = TENANTS.caller(cookie, ResourcePath(tenant, 1), NOW, "")
     assert (caller.admin, caller.tenant) == (False, tenant)
     for place in (None, ResourcePath(tenant + "x")):
