@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import stat
 import unicodedata
@@ -182,8 +183,9 @@ def aliases(files: Mapping[str, NodeFile]) -> dict[str, NodeFileError]:
     }
 
 
-def as_file(path: str, target: str, content: bytes, sha256: str, found: os.stat_result) -> NodeFile:
+def as_file(path: str, target: str, content: bytes, found: os.stat_result) -> NodeFile:
     """Return a file with the state that the system gives for it."""
+    sha256 = hashlib.sha256(content).hexdigest()
     return NodeFile(path, target, content, sha256, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
