@@ -21,8 +21,8 @@ from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.app import TenantsApplication
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import Context
 from configdb_sync.web.access import OpenAccess
 from tests.peers import browser
 from tests.status_page.filled_environment import fill

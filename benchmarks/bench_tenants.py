@@ -26,9 +26,9 @@ from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.store import schema
 from configdb_sync.tenants.app import TenantsApplication
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import Context
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.access import OpenAccess
 from tests.peers import keystone, postgresql

@@ -47,7 +47,7 @@ _only_env_option = env_option("Only this environment.", required=False)
 def status(session: Session, *, environment: int | None, file: Path | None, output: ListOutput) -> None:
     """Show the status and the last run of environments."""
     from configdb_sync.status_page.api import StatusApi
-    from configdb_sync.tenants.context import ApiLimits, Context
+    from configdb_sync.tenants.requests import ApiLimits, Context
 
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:

@@ -194,8 +194,8 @@ def serve_tenants(
     from configdb_sync.http.session import RetryPolicy
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.context import DAY, ApiLimits
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.requests import DAY, ApiLimits
     from configdb_sync.tenants.status_chain import Chain
     from configdb_sync.tenants.status_drivers import DriverServices, load
     from configdb_sync.web.service import JsonFormatter, TextFormatter, read_listen, use
@@ -276,7 +276,7 @@ class _Accesses:
         return self.token_file or self.session.state.tenants_token_file
 
     def admin(self) -> Access:
-        from configdb_sync.tenants.access import MetricsAccess
+        from configdb_sync.tenants.policy import MetricsAccess
 
         access = self._operators()
         if self.metrics_token_file is not None:
@@ -298,7 +298,7 @@ class _Accesses:
         return self._limited(self._users())
 
     def _users(self) -> Access:
-        from configdb_sync.tenants.access import TenantTokenAccess
+        from configdb_sync.tenants.policy import TenantTokenAccess
 
         if self.auth == "keystone":
             return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
@@ -316,7 +316,7 @@ class _Accesses:
     def public_sessions(self, access: Access) -> Sessions | None:
         """How tenants' users sign in."""
         from configdb_sync.status_page.sessions import TokenSessions
-        from configdb_sync.tenants.access import TenantTokenAccess
+        from configdb_sync.tenants.policy import TenantTokenAccess
 
         users = None if self.auth == "keystone" else self._users()
         if isinstance(users, TenantTokenAccess):

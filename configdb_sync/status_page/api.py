@@ -20,10 +20,9 @@ from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
 from configdb_sync.tenants.queries import page_of
-from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.requests import Context, TenantRequest
 from configdb_sync.tenants.rows import Resource
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import tag_of_body

@@ -20,9 +20,9 @@ from configdb_sync.status_page.page_urls import Links, environments_page, page_u
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
 from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, page_answer
-from configdb_sync.tenants.context import Admit, Context, StatusCalls
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
+from configdb_sync.tenants.requests import Admit, Context, StatusCalls
 from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
 from configdb_sync.web.requests import Environ, Target, encoded

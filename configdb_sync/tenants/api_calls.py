@@ -22,11 +22,10 @@ from configdb_sync.errors import (
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
 from configdb_sync.tenants import paths, queries, representations
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.representations import read_body, tenant_answer
-from configdb_sync.tenants.requests import TenantRequest, read_json, refuse_body, wants_xml
+from configdb_sync.tenants.requests import Context, TenantRequest, read_json, refuse_body, wants_xml
 from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, microseconds, record_audit
 from configdb_sync.web.refusals import RefusalError, refuse
 from configdb_sync.web.requests import tag_of_body, tag_of_parts

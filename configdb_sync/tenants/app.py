@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import api_calls, openapi
-from configdb_sync.tenants.context import Context, PageHandler
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.representations import moment
-from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.requests import Context, PageHandler, TenantRequest
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.web.access import Access, Caller, TokenBuckets
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse

@@ -1,5 +1,7 @@
 """The policy (T12): the rules with their defaults, which rule each call needs, the operator's file, and decisions.
 
+Below it is the access that is not an operator's: a tenant's own token, and the one of the metrics.
+
 oslo.policy decides, which takes a tenth of a millisecond; decisions are cached. The file is checked every few seconds:
 a changed one applies from then on, a broken one is reported and changes nothing.
 ``oslopolicy-sample-generator --namespace configdb_sync.tenants`` finds the rules by entry point.
@@ -7,13 +9,14 @@ a changed one applies from then on, a broken one is reported and changes nothing
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import re
 import stat
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,7 +29,9 @@ from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.openapi import CALLS, OPEN
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
-from configdb_sync.web.access import Caller
+from configdb_sync.web.access import Access, Caller, check_token, given_token
+from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import Environ
 
 NAMESPACE = "configdb_sync.tenants"
 OPERATOR = "operator"
@@ -367,3 +372,39 @@ def _fault(path: Path, line: int, what: str) -> SettingsError:
         f"the policy file {path}, line {line}: {what}",
         way_out="`configdb-sync tenants policy` prints all rules with their defaults",
     )
+
+
+@dataclass(frozen=True)
+class TenantTokenAccess:
+    """Whoever has a tenant's own token may read that tenant; tokens follow from one key and the tenant's ID."""
+
+    key: bytes = field(repr=False)
+
+    def token(self, tenant: str) -> str:
+        """Return a tenant's token."""
+        return hmac.new(self.key, tenant.encode("utf-8"), "sha256").hexdigest()
+
+    def caller(self, environ: Environ, place: ResourcePath | None = None) -> Caller:
+        """Return the tenant's user."""
+        if place is None:
+            raise refuse(401, "a token is for one tenant's URLs", ("WWW-Authenticate", 'Bearer realm="tenants"'))
+        check_token(environ, self.token(place.tenant))
+        return Caller("token", admin=False, tenant=place.tenant)
+
+
+@dataclass(frozen=True)
+class MetricsAccess:
+    """As ``others``, and whoever has the metrics' token is let in to read these alone."""
+
+    others: Access
+    token: str = field(repr=False)
+
+    def caller(self, environ: Environ, place: ResourcePath | None = None) -> Caller:
+        """Return who calls."""
+        if place is None and given_token(environ) is not None:
+            try:
+                check_token(environ, self.token)
+                return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
+            except RefusalError:
+                pass
+        return self.others.caller(environ, place)

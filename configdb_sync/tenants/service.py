@@ -20,11 +20,11 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.app import TenantsApplication, refused, usage
-from configdb_sync.tenants.context import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.access import Access, buckets
 from configdb_sync.web.service import Gunicorn, GunicornOptions, Listen, check_bindable, check_reach

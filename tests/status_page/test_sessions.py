@@ -12,8 +12,8 @@ from configdb_sync.errors import AccessError, UnavailableError
 from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.status_page.sign_in import SignInFailures
-from configdb_sync.tenants.access import TenantTokenAccess
 from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.policy import TenantTokenAccess
 from configdb_sync.web.access import OpenAccess, TokenAccess
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.test_targets import GOOD

@@ -20,8 +20,8 @@ from configdb_sync.store.opening import open_store
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUNS
 from configdb_sync.store.states import read_matrix
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.requests import Context
 from tests.status_page.filled_environment import SOURCES, fill_database
 
 ENV = 4242

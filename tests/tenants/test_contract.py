@@ -720,7 +720,7 @@ def test_it_is_the_same_on_a_server_without_raw_targets() -> None:
     """Case T02: such a server is refused with 500, and nothing is touched."""
     from configdb_sync.clock import SystemClock
     from configdb_sync.tenants.app import TenantsApplication
-    from configdb_sync.tenants.context import Context
+    from configdb_sync.tenants.requests import Context
     from configdb_sync.web.access import OpenAccess
 
     seen: list[str] = []
