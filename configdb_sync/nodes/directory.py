@@ -30,9 +30,7 @@ class DirectoryNodes:
     """The nodes of one environment as trees below ``root`` (``Nodes`` of ``node_files``).
 
     ``env`` is the environment's number, ``writable`` the setting that says which files may be written
-    (``SettingsError`` for what it can't hold).
-    ``new_mode`` is the mode of files that are created: they may hold passwords, so the stricter one of Fuel's
-    two. ``clock`` gives seconds since the epoch.
+    (``SettingsError`` for what it can't hold). ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -42,13 +40,11 @@ class DirectoryNodes:
         env: int | None,
         writable: Sequence[str] = DEFAULT_WRITABLE,
         limits: ReadLimits | None = None,
-        new_mode: int = 0o640,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
         self._writable = writable_files(writable, env)
         self._limits = limits or ReadLimits()
-        self._new_mode = new_mode
         self._clock = clock
 
     @property
@@ -113,7 +109,7 @@ class DirectoryNodes:
                 if place.linked:
                     raise node_files.dangling(place.target)
                 tree_writing.clean(place.folder, self._clock(), None)
-                found = tree_writing.create(place.folder, place.name, content, self._new_mode)
+                found = tree_writing.create(place.folder, place.name, content, node_files.NEW_MODE)
                 return as_file(path, place.target, content, found)
         except BaseException:
             tree_writing.prune_folders(tree, path)

@@ -39,9 +39,9 @@ _Further = dict[str, tuple[NodeReading, str]]
 class MCollectiveNodes:
     """The nodes on the bus (``Nodes`` of ``node_files``).
 
-    ``env``, ``writable``, ``new_mode``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its
-    commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if
-    not all that are ``expected`` have answered before.
+    ``env``, ``writable``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its commands end
+    by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if not all that
+    are ``expected`` have answered before.
     ``root``: what stands before all paths on nodes (tests). ``token``: eight fresh hexadecimal digits.
     """
 
@@ -55,7 +55,6 @@ class MCollectiveNodes:
         patience: float = 5.0,
         expected: Collection[str] = (),
         limits: ReadLimits | None = None,
-        new_mode: int = 0o640,
         root: str = "",
         token: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
@@ -66,7 +65,6 @@ class MCollectiveNodes:
         self._writable = writable_files(writable, env)
         self._patience = patience
         self._expected = expected
-        self._new_mode = new_mode
         self._token = token
 
     @property
@@ -129,7 +127,7 @@ class MCollectiveNodes:
                 raise NodeFileError(f"would be larger than {self._limits.file} bytes")
             writer = self._writer(identity)
             if expected is None:
-                return writer.create(path, content, self._writable, self._new_mode)
+                return writer.create(path, content, self._writable)
             return writer.replace(path, content, expected, self._writable)
 
     def remove(self, identity: str, expected: NodeFile) -> None:

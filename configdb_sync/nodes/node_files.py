@@ -28,6 +28,9 @@ HIERA_YAML = ("/etc/puppetlabs/puppet/hiera.yaml", "/etc/puppet/hiera.yaml", "/e
 HIERA_YAML_LIMIT = 64 << 10
 """Bytes of a ``hiera.yaml``; a larger one is left out."""
 
+NEW_MODE = 0o640
+"""The mode of files that are created: they may hold passwords, so the stricter one of Fuel's two."""
+
 SUFFIX = ".yaml"
 NOT_PLAIN = "has a name that is not plain UTF-8 text"
 

@@ -95,7 +95,6 @@ class TokenSessions(Sessions):
     access: Access
     token: Callable[[str | None], str] = field(repr=False)
     tenants: bool = False
-    new_nonce: Callable[[], str] = new_request_id
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -109,7 +108,7 @@ class TokenSessions(Sessions):
         given, wanted = form.get("token", "").strip().encode("utf-8", "replace"), self.token(tenant).encode("utf-8")
         if not hmac.compare_digest(given, wanted):
             raise no_session("that is not the token which is asked for here")
-        until, nonce = str(int(now) + LASTS), self.new_nonce()
+        until, nonce = str(int(now) + LASTS), new_request_id()
         return ".".join([_packed(tenant or ""), until, nonce, self._proof(tenant, until, nonce)])
 
     def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:

@@ -32,6 +32,7 @@ Rows = list[tuple[Any, ...]]
 
 _TRIES = 8
 _PATIENCE = 20.0
+"""Seconds to wait for a PostgreSQL that went away."""
 _FORGET_EVERY = 1000
 _MEETINGS = frozenset({"40001", "40P01"})  # PostgreSQL: serialization failure, deadlock
 
@@ -88,10 +89,9 @@ class Database:
     """One engine, safe to use from many threads; ``close`` gives its connections back.
 
     ``what`` names the database in errors. ``unavailable`` makes the error for a database that can't be asked (any
-    more): ``StateError`` unless its user has a better one. ``patience`` is for how many seconds to wait for a
-    PostgreSQL that went away. With ``signed`` a write whose connection is lost at COMMIT is found again
-    (``COMMITS``, which must be there). The URL may name the keys that contents are encrypted with (``encryption``);
-    ``settle`` asks the database anew whether they are.
+    more): ``StateError`` unless its user has a better one. With ``signed`` a write whose connection is lost at COMMIT
+    is found again (``COMMITS``, which must be there). The URL may name the keys that contents are encrypted with
+    (``encryption``); ``settle`` asks the database anew whether they are.
     """
 
     signed = False
@@ -103,8 +103,6 @@ class Database:
         *,
         what: str,
         connections: int = 8,
-        unavailable: Callable[[], Exception] | None = None,
-        patience: float = _PATIENCE,
         clock: Clock | None = None,
     ) -> None:
         """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file.
@@ -114,12 +112,12 @@ class Database:
         self.what = what
         self.url, key_file = key_file_of(parsed(url, what))
         self.sealing = Sealing(what, None if key_file is None else Keyring(key_file))
-        self.unavailable = unavailable or self._unusable
+        self.unavailable: Callable[[], Exception] = self._unusable
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = engine_of(self.url, what, connections)
         self.sealing.of(self._engine.dialect)
-        self._outage = Outage(clock or SystemClock(), patience, expected=several(self.url))
+        self._outage = Outage(clock or SystemClock(), _PATIENCE, expected=several(self.url))
         self._written = itertools.count(1)
         self._cursors: deque[Any] = deque()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error

@@ -140,7 +140,6 @@ class TenantsApplication:
         context: Context,
         access: Access,
         clock: Clock,
-        new_id: Callable[[], str] = new_call_id,
         *,
         public: bool = False,
         policy: Policy | None = None,
@@ -160,11 +159,10 @@ class TenantsApplication:
         self._behind_proxy = behind_proxy
         self._access = access
         self._clock = clock
-        self._new_id = new_id
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        identity, method = self._new_id(), environ["REQUEST_METHOD"]
+        identity, method = new_call_id(), environ["REQUEST_METHOD"]
         began = self._clock.monotonic()
         asked: list[Route] = []
         current = CURRENT.set(LoggedRequest(identity))

@@ -245,10 +245,10 @@ _RESOURCE = sa.select(RESOURCES).where(
 )
 
 
-def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: bool = True, **more: object) -> None:
+def count(work: Work, whole: Tenant | Holding, change: StatusCounts, **more: object) -> None:
     """Add to the counters of a locked tenant or one of its holdings; ``whole`` must be as stored.
 
-    ``shown``: a move action shows the change. ``more``: other columns to set.
+    ``more``: other columns to set.
     """
     table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
     counts = whole.counts + change
@@ -257,7 +257,7 @@ def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: b
         "status": counts.status,
         "status_details": counts.details,
         "version": table.c.version + 1,
-        "tag": table.c.tag + int(shown),
+        "tag": table.c.tag + 1,
         "updated": work.time,
         **more,
     }

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _MOST = 10_000
 """Clients and tokens that are remembered."""
 _LONGEST_TOKEN = 8192
+_BELIEVED = 10.0
 
 
 @dataclass(frozen=True)
@@ -205,16 +206,15 @@ class KeystoneAccess:
 
     Nothing of the request's own headers is believed: who calls is read from what keystonemiddleware puts into a blank
     request with the token. Its verdict is kept in a bounded cache: a token that was revoked is believed for at most
-    ``life`` seconds; checking each anew costs Keystone 7 ms. Safe for several threads.
+    ten seconds; checking each anew costs Keystone 7 ms. Safe for several threads.
     """
 
-    def __init__(self, login: Cloud, role: str | None, clock: Clock, *, name: str, life: float = 10.0) -> None:
+    def __init__(self, login: Cloud, role: str | None, clock: Clock, *, name: str) -> None:
         """``login`` is the service's own, by which it has tokens checked; ``name`` tells this instance from others in
         one process."""
         self._uri = login.auth["auth_url"]
         self._role = None if role is None else role.lower()
         self._clock = clock
-        self._life = life
         self._lock = threading.Lock()
         self._kept: dict[bytes, tuple[float, Caller]] = {}
         self._middleware = _middleware(login, name)
@@ -239,7 +239,7 @@ class KeystoneAccess:
         with self._lock:
             # Put behind all others: those that end first are at the front.
             self._kept.pop(key, None)
-            self._kept[key] = (asked + min(self._life, _expiry(confirmed) - now), caller)
+            self._kept[key] = (asked + min(_BELIEVED, _expiry(confirmed) - now), caller)
             while len(self._kept) > _MOST:
                 self._kept.pop(next(iter(self._kept)))
         return caller
