@@ -202,7 +202,8 @@ def change(
     """
     row = _lock(request.database, connection, place, create=not must_exist)
     if row is None:
-        raise refuse(404, f"nothing is stored for resource definition {place.definition} at {_where(place)}")
+        where = f"{place_of(place.levels)} of environment {place.environment}"
+        raise refuse(404, f"nothing is stored for resource definition {place.definition} at {where}")
     present = both_of(row).half(kind)
     if not preconditions.hold(present.digest, exists=present.version > 0):
         raise refuse(412, f"the {kind} aren't what the condition names", ("ETag", f'"{present.digest}"'))
@@ -293,7 +294,3 @@ def _prune(connection: Connection, document: int, kind: Kind, upto: int) -> None
         .returning(_VERSIONS.c.content)
     ).scalars()
     sweep(connection, sorted(set(gone)))
-
-
-def _where(place: DocumentPlace) -> str:
-    return f"{place_of(place.levels)} of environment {place.environment}"

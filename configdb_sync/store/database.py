@@ -81,10 +81,6 @@ class _SignedWrite(Generic[Result]):
         return True
 
 
-def _forget_old(connection: Connection) -> None:
-    connection.execute(sa.delete(COMMITS).where(COMMITS.c.time < sa.text("now() - interval '1 day'")))
-
-
 class Database:
     """One engine, safe to use from many threads; ``close`` gives its connections back.
 
@@ -199,7 +195,7 @@ class Database:
             # What fails here is done after the next thousand writes.
             passing = (DBAPIError, OutcomeUnknownError, PoolTimeoutError)
             with contextlib.suppress(*passing), self.transaction() as connection:
-                _forget_old(connection)
+                connection.execute(sa.delete(COMMITS).where(COMMITS.c.time < sa.text("now() - interval '1 day'")))
         return result
 
     @contextlib.contextmanager

@@ -12,12 +12,12 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.schema import OVERRIDE_NOTES
 
 
-def read(database: Database, server: str, environment: int) -> dict[str, Json]:
+def read_notes(database: Database, server: str, environment: int) -> dict[str, Json]:
     """Return the document of an environment of a server (by its address), ``{}`` where there is none."""
     return database.read(lambda connection: _read(connection, server, environment))
 
 
-def rewrite(database: Database, server: str, environment: int, make: Callable[[Document], Document]) -> None:
+def rewrite_notes(database: Database, server: str, environment: int, make: Callable[[Document], Document]) -> None:
     """Replace the document by what ``make`` makes of it; an empty one is dropped. No other writer comes between."""
 
     def work(connection: Connection) -> None:

@@ -107,14 +107,13 @@ class SyncDriver(StatusDriver):
         environment, name = context.place.environment, context.place.data_source
         assert environment is not None
         kept: dict[int, Mapping[str, SourceState]] = getattr(self._asked, "states", {})
-        states = kept.get(environment) or kept.setdefault(environment, self._states(environment))
+        states = kept.get(environment)
+        if states is None:
+            states = kept[environment] = source_states(self.surroundings.database, self._past, environment)
         found = None if name is None else states.get(name)
         if found is None:
             return self._unfinished(context) if context.status is Status.BUILD and context.run else context
         return context.told(Status[found.state.name], found.details or None)
-
-    def _states(self, environment: int) -> Mapping[str, SourceState]:
-        return source_states(self.surroundings.database, self._past, environment)
 
     def _unfinished(self, context: StatusContext) -> StatusContext:
         """Return the status of a data source in BUILD without a record: ERROR unless its run is still in progress."""
