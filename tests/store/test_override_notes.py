@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.store.database import Database
-from configdb_sync.store.override_notes import read_notes, rewrite_notes
+from configdb_sync.store.versions import read_notes, rewrite_notes
 
 HERE = "http://configdb.example"
 
