@@ -128,8 +128,7 @@ class Journal:
             self._write_nodes(connection, self._waiting)
             if self._whole:
                 self._forget_others(connection, known)
-            self._end(connection, {"outcome": code.name, "exit": int(code), **totals})
-            self._keep(connection, shown)
+            self._end(connection, {"outcome": code.name, "exit": int(code), **totals}, shown)
             self._prune(connection, keep)
 
         with self._lock:
@@ -141,22 +140,17 @@ class Journal:
 
         def work(connection: Connection) -> None:
             self._write_nodes(connection, self._waiting)
-            self._end(connection, {"outcome": outcome, "exit": int(code)})
-            self._keep(connection, shown)
+            self._end(connection, {"outcome": outcome, "exit": int(code)}, shown)
 
         with self._lock:
             self._database.write(work)
             self._waiting = []
 
-    def _end(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        finished = self._clock.now().timestamp()
-        connection.execute(
-            sa.update(RUNS).where(RUNS.c.identity == self._about.identity).values(finished=finished, **values)
-        )
-
-    def _keep(self, connection: Connection, shown: Mapping[str, Any]) -> None:
-        connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == self._about.identity))
-        connection.execute(sa.insert(RUN_REPORTS).values(run=self._about.identity, body=packed(shown)))
+    def _end(self, connection: Connection, values: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        run, finished = self._about.identity, self._clock.now().timestamp()
+        connection.execute(sa.update(RUNS).where(RUNS.c.identity == run).values(finished=finished, **values))
+        connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == run))
+        connection.execute(sa.insert(RUN_REPORTS).values(run=run, body=packed(shown)))
 
     def _write_nodes(self, connection: Connection, done: Sequence[tuple[RunNode, Sequence[Problem]]]) -> None:
         if not done:

@@ -103,6 +103,8 @@ def serve(service: TenantsService, announce: Callable[[list[str]], None]) -> Non
 
 
 def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbers: Path) -> None:
+    listens = [service.admin] if service.public is None else [service.admin, service.public]
+
     def make(ports: list[int]) -> tuple[Any, Any]:
         if service.usage_log is not None:
             write_usage(service.usage_log)
@@ -128,12 +130,9 @@ def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbe
     def started(age: int, ports: list[int]) -> None:
         if age != 1:
             return
-        places = [service.admin] if service.public is None else [service.admin, service.public]
-        told = list(zip(places, ports, strict=True))
-        arguments = (told, service.transport, announce)
+        arguments = (list(zip(listens, ports, strict=True)), service.transport, announce)
         threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
-    listens = [service.admin] if service.public is None else [service.admin, service.public]
     Gunicorn(
         "tenants",
         listens,

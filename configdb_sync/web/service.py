@@ -25,7 +25,6 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse
-from configdb_sync.web.responses import ApiResponse
 
 _STOP_SECONDS = 10
 
@@ -121,11 +120,6 @@ def check_bindable(listen: Listen, flag: str = "--listen") -> None:
         ) from None
 
 
-def bare(refusal: RefusalError) -> Response:
-    """Return an answer that has a status alone."""
-    return ApiResponse(refusal.status)
-
-
 class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """A service under gunicorn, with threads; ``run`` never returns but by ``SystemExit``.
 
@@ -143,8 +137,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport: GunicornOptions,
         make: Callable[[list[int]], tuple[Any, Any]],
         *,
-        refused: Callable[[RefusalError], Response] = bare,
-        body_limit: int = 1024 * 1024,
+        refused: Callable[[RefusalError], Response],
+        body_limit: int,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
         formatter: logging.Formatter | None = None,
