@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    CompoundSelect,
-    Connection,
-    Text,
-    bindparam,
-    delete,
-    insert,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import level_merge
@@ -76,40 +66,33 @@ _OVERRIDES = _CONTENTS.alias("overrides_content_row")
 
 
 @functools.lru_cache(64)
-def _chain(depth: int, *, bodies: bool) -> CompoundSelect[Any]:
+def _chain(depth: int, *, bodies: bool) -> sa.CompoundSelect[Any]:
     # One exact look into the index for each place, whatever the planner believes of the table: by lists of levels
     # and values a database without statistics reads all documents of the data source.
     joined = _DOCUMENTS.outerjoin(_VALUES, _VALUES.c.address == _DOCUMENTS.c.values_content).outerjoin(
         _OVERRIDES, _OVERRIDES.c.address == _DOCUMENTS.c.overrides_content
     )
-    with_bodies = select(
+    with_bodies = sa.select(
         *_columns(), _VALUES.c.body.label("values_body"), _OVERRIDES.c.body.label("overrides_body")
     ).select_from(joined)
-    one = with_bodies if bodies else select(*_columns())
-    return union_all(
-        *(
-            one.where(
-                _DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger),
-                _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger),
-                _DOCUMENTS.c.level == bindparam(f"level_{number}", type_=Text),
-                _DOCUMENTS.c.level_value == bindparam(f"value_{number}", type_=Text),
-            )
-            for number in range(depth)
-        )
+    one = with_bodies if bodies else sa.select(*_columns())
+    return sa.union_all(
+        *(one.where(*_at(f"level_{number}", f"value_{number}")) for number in range(depth)),
     )
 
 
-_LOCKED = (
-    select(*_columns())
-    .where(
-        _DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger),
-        _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger),
-        _DOCUMENTS.c.level == bindparam("level", type_=Text),
-        _DOCUMENTS.c.level_value == bindparam("level_value", type_=Text),
-    )
-    .with_for_update()
-)
-_BODY = select(_CONTENTS.c.body).where(_CONTENTS.c.address == bindparam("address", type_=Text))
+def _at(level: str, value: str) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions for one document; ``level`` and ``value`` name their parameters."""
+    return [
+        _DOCUMENTS.c.environment_id == sa.bindparam("environment", type_=sa.BigInteger),
+        _DOCUMENTS.c.definition_id == sa.bindparam("definition", type_=sa.BigInteger),
+        _DOCUMENTS.c.level == sa.bindparam(level, type_=sa.Text),
+        _DOCUMENTS.c.level_value == sa.bindparam(value, type_=sa.Text),
+    ]
+
+
+_LOCKED = sa.select(*_columns()).where(*_at("level", "level_value")).with_for_update()
+_BODY = sa.select(_CONTENTS.c.body).where(_CONTENTS.c.address == sa.bindparam("address", type_=sa.Text))
 
 
 def both_of(row: Any) -> Both:
@@ -170,7 +153,7 @@ def key_digests(connection: Connection, addresses: Iterable[str | None]) -> dict
     for start in range(0, len(wanted), 500):
         part = wanted[start : start + 500]
         rows = connection.execute(
-            select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
+            sa.select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
         )
         found.update((row.address, digests_of(row.key_digests)) for row in rows)
     return found
@@ -235,17 +218,17 @@ def change(
 
 
 def _writes(dialect: Any, kind: str) -> Sequence[Any]:
-    content = dialect.insert(_CONTENTS).values({column.name: bindparam(column.name) for column in _CONTENTS.c})
+    content = dialect.insert(_CONTENTS).values({column.name: sa.bindparam(column.name) for column in _CONTENTS.c})
     content = content.on_conflict_do_nothing()
-    version = insert(_VERSIONS).values({column.name: bindparam(column.name) for column in _VERSIONS.c})
+    version = sa.insert(_VERSIONS).values({column.name: sa.bindparam(column.name) for column in _VERSIONS.c})
     document = (
-        update(_DOCUMENTS)
-        .where(_DOCUMENTS.c.id == bindparam("document_id"))
+        sa.update(_DOCUMENTS)
+        .where(_DOCUMENTS.c.id == sa.bindparam("document_id"))
         .values(
             {
-                f"{kind}_version": bindparam("number"),
-                f"{kind}_digest": bindparam("digest"),
-                f"{kind}_content": bindparam("content"),
+                f"{kind}_version": sa.bindparam("number"),
+                f"{kind}_digest": sa.bindparam("digest"),
+                f"{kind}_content": sa.bindparam("content"),
             }
         )
     )
@@ -289,7 +272,7 @@ def _lock(database: Database, connection: Connection, place: DocumentPlace, *, c
 
 def _prune(connection: Connection, document: int, kind: Kind, upto: int) -> None:
     gone = connection.execute(
-        delete(_VERSIONS)
+        sa.delete(_VERSIONS)
         .where(_VERSIONS.c.document_id == document, _VERSIONS.c.kind == kind, _VERSIONS.c.number <= upto)
         .returning(_VERSIONS.c.content)
     ).scalars()

@@ -10,30 +10,8 @@ shows. Times are microseconds since 1970, UTC.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    Connection,
-    Double,
-    Enum,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    extract,
-    false,
-    func,
-    select,
-    text,
-    true,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.types import TypeEngine
 
 from configdb_sync.clock import Clock
@@ -48,150 +26,153 @@ NAMING = {
 }
 """How constraints and indexes without a name of their own are called, in tables and in migrations."""
 
-metadata = MetaData(naming_convention=NAMING)
+metadata = sa.MetaData(naming_convention=NAMING)
 
-RUNS = Table(
+RUNS = sa.Table(
     "runs",
     metadata,
-    Column("identity", Text, primary_key=True),
-    Column("environment", Integer, nullable=False),
-    Column("place", Text, nullable=False),
-    Column("author", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("stage", Text),
-    Column("started", Double, nullable=False),
-    Column("finished", Double),
-    Column("outcome", Text),
-    Column("exit", Integer),
-    Column("nodes", Integer),
-    Column("uploads", Integer),
-    Column("writes", Integer),
-    Column("problems", Integer),
-    Column("digest", Text),
-    Column("bytes", BigInteger),
-    Column("number", BigInteger, nullable=False, server_default="0"),
-    Index("runs_by_environment", "environment", "number"),
-    Index("runs_by_number", "number"),
+    sa.Column("identity", sa.Text, primary_key=True),
+    sa.Column("environment", sa.Integer, nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("author", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("stage", sa.Text),
+    sa.Column("started", sa.Double, nullable=False),
+    sa.Column("finished", sa.Double),
+    sa.Column("outcome", sa.Text),
+    sa.Column("exit", sa.Integer),
+    sa.Column("nodes", sa.Integer),
+    sa.Column("uploads", sa.Integer),
+    sa.Column("writes", sa.Integer),
+    sa.Column("problems", sa.Integer),
+    sa.Column("digest", sa.Text),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Index("runs_by_environment", "environment", "number"),
+    sa.Index("runs_by_number", "number"),
 )
 
-RUN_NODES = Table(
+RUN_NODES = sa.Table(
     "run_nodes",
     metadata,
-    Column("run", Text, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("outcome", Text, nullable=False),
-    Column("uploads", Integer, nullable=False),
-    Column("writes", Integer, nullable=False),
-    Column("problems", Integer, nullable=False),
+    sa.Column("run", sa.Text, primary_key=True),
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("uploads", sa.Integer, nullable=False),
+    sa.Column("writes", sa.Integer, nullable=False),
+    sa.Column("problems", sa.Integer, nullable=False),
 )
 
-RUN_REPORTS = Table(
-    "run_reports", metadata, Column("run", Text, primary_key=True), Column("body", Sealed, nullable=False)
+RUN_REPORTS = sa.Table(
+    "run_reports", metadata, sa.Column("run", sa.Text, primary_key=True), sa.Column("body", Sealed, nullable=False)
 )
 
-OPEN_PROBLEMS = Table(
+OPEN_PROBLEMS = sa.Table(
     "open_problems",
     metadata,
-    Column("environment", Integer, primary_key=True),
-    Column("place", Text, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("data_source", Text),
-    Column("what", Text, nullable=False),
-    Column("run", Text, nullable=False),
+    sa.Column("environment", sa.Integer, primary_key=True),
+    sa.Column("place", sa.Text, primary_key=True),
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("data_source", sa.Text),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("run", sa.Text, nullable=False),
 )
 
-LEASES = Table(
+LEASES = sa.Table(
     "leases",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("holder", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("until", Double, nullable=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
 )
 
-WITHHELD = Table(
+WITHHELD = sa.Table(
     "withheld",
     metadata,
-    Column("digest", Text, primary_key=True),
-    Column("environment", Integer),
-    Column("run", Text),
-    Column("noted", Double, nullable=False),
-    Column("changes", Sealed),
-    Column("author", Text),
-    Column("approved", Double),
-    Column("spent", Text),
-    Column("runs", Integer, nullable=False, server_default="0"),
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("environment", sa.Integer),
+    sa.Column("run", sa.Text),
+    sa.Column("noted", sa.Double, nullable=False),
+    sa.Column("changes", Sealed),
+    sa.Column("author", sa.Text),
+    sa.Column("approved", sa.Double),
+    sa.Column("spent", sa.Text),
+    sa.Column("runs", sa.Integer, nullable=False, server_default="0"),
 )
 
-BLOBS = Table(
-    "document_blobs", metadata, Column("address", Text, primary_key=True), Column("body", Sealed, nullable=False)
+BLOBS = sa.Table(
+    "document_blobs",
+    metadata,
+    sa.Column("address", sa.Text, primary_key=True),
+    sa.Column("body", Sealed, nullable=False),
 )
 
-VERSIONS = Table(
+VERSIONS = sa.Table(
     "document_versions",
     metadata,
-    Column("server", Text, primary_key=True),
-    Column("environment", BigInteger, primary_key=True),
-    Column("level", Text, primary_key=True),
-    Column("data_source", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("time", Double, nullable=False),
-    Column("author", Text),
-    Column("run", Text),
-    Column("comment", Text),
-    Column("digest", SealedText, nullable=False),
-    Column("content", Text, ForeignKey("document_blobs.address"), nullable=False),
-    Index("document_versions_by_content", "content"),
+    sa.Column("server", sa.Text, primary_key=True),
+    sa.Column("environment", sa.BigInteger, primary_key=True),
+    sa.Column("level", sa.Text, primary_key=True),
+    sa.Column("data_source", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("time", sa.Double, nullable=False),
+    sa.Column("author", sa.Text),
+    sa.Column("run", sa.Text),
+    sa.Column("comment", sa.Text),
+    sa.Column("digest", SealedText, nullable=False),
+    sa.Column("content", sa.Text, sa.ForeignKey("document_blobs.address"), nullable=False),
+    sa.Index("document_versions_by_content", "content"),
 )
 
-RECORDS = Table(
+RECORDS = sa.Table(
     "records",
     metadata,
-    Column("place", Text, primary_key=True),
-    Column("environment", Integer, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("data_source", Text, primary_key=True),
-    Column("body", Sealed, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("number", BigInteger, nullable=False, server_default="0"),
-    Index("records_by_number", "number"),
-    Index("records_by_node", "node"),
+    sa.Column("place", sa.Text, primary_key=True),
+    sa.Column("environment", sa.Integer, primary_key=True),
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("data_source", sa.Text, primary_key=True),
+    sa.Column("body", Sealed, nullable=False),
+    sa.Column("run", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Index("records_by_number", "number"),
+    sa.Index("records_by_node", "node"),
 )
 
-OVERRIDE_NOTES = Table(
+OVERRIDE_NOTES = sa.Table(
     "override_notes",
     metadata,
-    Column("server", Text, primary_key=True),
-    Column("environment", BigInteger, primary_key=True),
-    Column("body", Sealed, nullable=False),
+    sa.Column("server", sa.Text, primary_key=True),
+    sa.Column("environment", sa.BigInteger, primary_key=True),
+    sa.Column("body", Sealed, nullable=False),
 )
 
-NODES = Table(
+NODES = sa.Table(
     "nodes",
     metadata,
-    Column("place", Text, primary_key=True),
-    Column("environment", Integer, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("fqdn", Text, nullable=False),
-    Column("run", Text, nullable=False),
+    sa.Column("place", sa.Text, primary_key=True),
+    sa.Column("environment", sa.Integer, primary_key=True),
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("fqdn", sa.Text, nullable=False),
+    sa.Column("run", sa.Text, nullable=False),
 )
 
-FINGERPRINTS = Table(
+FINGERPRINTS = sa.Table(
     "quiet",
     metadata,
-    Column("place", Text, primary_key=True),
-    Column("environment", Integer, primary_key=True),
-    Column("node", Text, primary_key=True),
-    Column("body", Sealed, nullable=False),
+    sa.Column("place", sa.Text, primary_key=True),
+    sa.Column("environment", sa.Integer, primary_key=True),
+    sa.Column("node", sa.Text, primary_key=True),
+    sa.Column("body", Sealed, nullable=False),
 )
 
 
 def _readdress(connection: Connection, old: str, new: str) -> None:
-    connection.execute(update(VERSIONS).where(VERSIONS.c.content == old).values(content=new))
+    connection.execute(sa.update(VERSIONS).where(VERSIONS.c.content == old).values(content=new))
 
 
 SEALED = (
@@ -206,9 +187,9 @@ SEALED = (
 """Those whose contents can be sealed (U30)."""
 
 
-def next_number(connection: Connection, column: Column[int]) -> int:
+def next_number(connection: Connection, column: sa.Column[int]) -> int:
     """Return a number above all that a table has: an order of rows that no clock can turn around."""
-    last = connection.execute(select(func.max(column))).scalar()
+    last = connection.execute(sa.select(sa.func.max(column))).scalar()
     return 1 if last is None else last + 1
 
 
@@ -216,154 +197,156 @@ def now_of(connection: Connection, clock: Clock) -> float:
     """Return seconds since the epoch by the clock that all masters share: the database server's where there is one."""
     if connection.dialect.name == "sqlite":
         return clock.now().timestamp()
-    return float(connection.execute(select(extract("epoch", func.clock_timestamp()))).scalar_one())
+    return float(connection.execute(sa.select(sa.extract("epoch", sa.func.clock_timestamp()))).scalar_one())
 
 
 def _number() -> TypeEngine[int]:
-    return BigInteger().with_variant(Integer, "sqlite")
+    return sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def by_code_point() -> TypeEngine[str]:
     """Text that is compared and sorted by code point in either database (T1)."""
-    return Text().with_variant(Text(collation="C"), "postgresql")
+    return sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def resource_status() -> TypeEngine[str]:
     """The nullable enum of S5."""
-    return Enum("active", "build", "error", name="resource_status", native_enum=True)
+    return sa.Enum("active", "build", "error", name="resource_status", native_enum=True)
 
 
-def _state() -> list[Column[object]]:
+def _state() -> list[sa.Column[object]]:
     return [
-        Column("status", resource_status(), nullable=True),
-        Column("status_details", String(4096), nullable=True),
-        Column("version", BigInteger, nullable=False, server_default="1"),
-        Column("tag", BigInteger, nullable=False, server_default="1"),
-        Column("created", BigInteger, nullable=False),
-        Column("updated", BigInteger, nullable=False),
+        sa.Column("status", resource_status(), nullable=True),
+        sa.Column("status_details", sa.String(4096), nullable=True),
+        sa.Column("version", sa.BigInteger, nullable=False, server_default="1"),
+        sa.Column("tag", sa.BigInteger, nullable=False, server_default="1"),
+        sa.Column("created", sa.BigInteger, nullable=False),
+        sa.Column("updated", sa.BigInteger, nullable=False),
     ]
 
 
-def _counts() -> list[Column[int]]:
-    return [Column(name, Integer, nullable=False, server_default="0") for name in ("size", "active", "build", "error")]
+def _counts() -> list[sa.Column[int]]:
+    return [
+        sa.Column(name, sa.Integer, nullable=False, server_default="0") for name in ("size", "active", "build", "error")
+    ]
 
 
-def _to(target: str) -> ForeignKey:
-    return ForeignKey(target, ondelete="CASCADE")
+def _to(target: str) -> sa.ForeignKey:
+    return sa.ForeignKey(target, ondelete="CASCADE")
 
 
-TENANTS = Table(
+TENANTS = sa.Table(
     "tenants",
     metadata,
-    Column("number", _number(), primary_key=True),
-    Column("id", by_code_point(), nullable=False, unique=True),
-    Column("metadata", Text, nullable=False, server_default="{}"),
-    Column("updatable", Boolean, nullable=False, server_default=true()),
+    sa.Column("number", _number(), primary_key=True),
+    sa.Column("id", by_code_point(), nullable=False, unique=True),
+    sa.Column("metadata", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("updatable", sa.Boolean, nullable=False, server_default=sa.true()),
     *_counts(),
     *_state(),
-    Column("deleted", BigInteger, nullable=True),
-    Column("purge_after", BigInteger, nullable=True),
-    CheckConstraint("length(id) BETWEEN 1 AND 255", name="id_length"),
-    Index("ix_tenants_purge_after", "purge_after"),
+    sa.Column("deleted", sa.BigInteger, nullable=True),
+    sa.Column("purge_after", sa.BigInteger, nullable=True),
+    sa.CheckConstraint("length(id) BETWEEN 1 AND 255", name="id_length"),
+    sa.Index("ix_tenants_purge_after", "purge_after"),
     sqlite_autoincrement=True,
 )
 
-HOLDINGS = Table(
+HOLDINGS = sa.Table(
     "tenant_holdings",
     metadata,
-    Column("number", _number(), primary_key=True),
-    Column("tenant", _number(), _to("tenants.number"), nullable=False),
-    Column("environment", BigInteger, nullable=False),
-    Column("home", Boolean, nullable=False, server_default=false()),
+    sa.Column("number", _number(), primary_key=True),
+    sa.Column("tenant", _number(), _to("tenants.number"), nullable=False),
+    sa.Column("environment", sa.BigInteger, nullable=False),
+    sa.Column("home", sa.Boolean, nullable=False, server_default=sa.false()),
     *_counts(),
     *_state(),
-    UniqueConstraint("tenant", "environment"),
-    Index("ix_tenant_holdings_environment", "environment"),
-    Index(
+    sa.UniqueConstraint("tenant", "environment"),
+    sa.Index("ix_tenant_holdings_environment", "environment"),
+    sa.Index(
         "uq_tenant_holdings_home",
         "environment",
         unique=True,
-        sqlite_where=text("home"),
-        postgresql_where=text("home"),
+        sqlite_where=sa.text("home"),
+        postgresql_where=sa.text("home"),
     ),
     sqlite_autoincrement=True,
 )
 
-RESOURCES = Table(
+RESOURCES = sa.Table(
     "tenant_resources",
     metadata,
-    Column("number", _number(), primary_key=True),
-    Column("holding", _number(), _to("tenant_holdings.number"), nullable=False),
-    Column("environment", BigInteger, nullable=False),
-    Column("name", by_code_point(), nullable=False),
-    Column("definition", BigInteger, nullable=True),
-    Column("entered", BigInteger, nullable=False),
-    Column("run", Text, nullable=True),
+    sa.Column("number", _number(), primary_key=True),
+    sa.Column("holding", _number(), _to("tenant_holdings.number"), nullable=False),
+    sa.Column("environment", sa.BigInteger, nullable=False),
+    sa.Column("name", by_code_point(), nullable=False),
+    sa.Column("definition", sa.BigInteger, nullable=True),
+    sa.Column("entered", sa.BigInteger, nullable=False),
+    sa.Column("run", sa.Text, nullable=True),
     *_state(),
-    UniqueConstraint("environment", "name"),
-    Index("ix_tenant_resources_holding_name", "holding", "name"),
+    sa.UniqueConstraint("environment", "name"),
+    sa.Index("ix_tenant_resources_holding_name", "holding", "name"),
     sqlite_autoincrement=True,
 )
 
-FORMER_HOMES = Table(
+FORMER_HOMES = sa.Table(
     "tenant_former_homes",
     metadata,
     # No foreign keys: PostgreSQL looks each row's up by itself, which was half of a large move. Numbers are never
     # given twice, and a purge takes the rows away.
-    Column("tenant", _number(), primary_key=True),
-    Column("resource", _number(), primary_key=True, index=True),
+    sa.Column("tenant", _number(), primary_key=True),
+    sa.Column("resource", _number(), primary_key=True, index=True),
 )
 
-FORMER_HOLDERS = Table(
+FORMER_HOLDERS = sa.Table(
     "tenant_former_holders",
     metadata,
-    Column("tenant", _number(), _to("tenants.number"), primary_key=True),
-    Column("holding", _number(), _to("tenant_holdings.number"), primary_key=True, index=True),
-    Column("cut", BigInteger, nullable=False),
-    Column("moved", BigInteger, nullable=False),
+    sa.Column("tenant", _number(), _to("tenants.number"), primary_key=True),
+    sa.Column("holding", _number(), _to("tenant_holdings.number"), primary_key=True, index=True),
+    sa.Column("cut", sa.BigInteger, nullable=False),
+    sa.Column("moved", sa.BigInteger, nullable=False),
 )
 
-OUTBOX = Table(
+OUTBOX = sa.Table(
     "tenant_outbox",
     metadata,
-    Column("number", _number(), primary_key=True),
-    Column("kind", String(16), nullable=False),
-    Column("environment", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("noted", BigInteger, nullable=False),
-    Column("tries", Integer, nullable=False, server_default="0"),
-    Column("failure", Text, nullable=True),
+    sa.Column("number", _number(), primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("environment", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("noted", sa.BigInteger, nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("failure", sa.Text, nullable=True),
     sqlite_autoincrement=True,
 )
 
-ENDED_SESSIONS = Table(
+ENDED_SESSIONS = sa.Table(
     "tenant_ended_sessions",
     metadata,
-    Column("digest", String(64), primary_key=True),
-    Column("until", BigInteger, nullable=False, index=True),
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("until", sa.BigInteger, nullable=False, index=True),
 )
 """Cookies that were signed out with (their SHA-256), kept for as long as they would have held (seconds since 1970)."""
 
-STATUS_TURNS = Table(
+STATUS_TURNS = sa.Table(
     "tenant_status_turns",
     metadata,
-    Column("place", String(64), primary_key=True),
-    Column("asked", BigInteger, nullable=False, index=True),
-    Column("fresh", Boolean, nullable=False, server_default=true()),
+    sa.Column("place", sa.String(64), primary_key=True),
+    sa.Column("asked", sa.BigInteger, nullable=False, index=True),
+    sa.Column("fresh", sa.Boolean, nullable=False, server_default=sa.true()),
 )
 
-AUDIT = Table(
+AUDIT = sa.Table(
     "tenant_audit",
     metadata,
-    Column("number", _number(), primary_key=True),
-    Column("time", BigInteger, nullable=False),
-    Column("tenant", by_code_point(), nullable=False),
-    Column("path", Text, nullable=False),
-    Column("action", String(32), nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("origin", Text, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("details", Text, nullable=False, server_default="{}"),
-    Index("ix_tenant_audit_tenant_number", "tenant", "number"),
+    sa.Column("number", _number(), primary_key=True),
+    sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("tenant", by_code_point(), nullable=False),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("action", sa.String(32), nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("details", sa.Text, nullable=False, server_default="{}"),
+    sa.Index("ix_tenant_audit_tenant_number", "tenant", "number"),
     sqlite_autoincrement=True,
 )
