@@ -13,7 +13,7 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import BUS, env_option, format_option, node_names, node_option, shown, with_session
-from configdb_sync.cli.output import show_json
+from configdb_sync.cli.output import show_json, show_note
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError, NodeError, ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
@@ -320,7 +320,7 @@ def ping(session: Session, *, nodes: tuple[str, ...], output: ListOutput) -> Exi
     else:
         for name in found:
             click.echo(name)
-        click.echo(f"{len(found)} nodes answered" + (f", missing: {', '.join(missing)}" if missing else ""), err=True)
+        show_note(f"{len(found)} nodes answered" + (f", missing: {', '.join(missing)}" if missing else ""))
     if not found:
         return Exit.NODES
     return Exit.PARTIAL if missing else Exit.OK

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import (
@@ -121,7 +122,7 @@ def _status_line(one: dict[str, Any]) -> str:
     *("problems", "bytes", "author", "host", "place", "digest"),
     own=("text", "markdown"),
 )
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=completion.runs)
 def runs(session: Session, *, environment: int | None, limit: int, output: ListOutput, run: str | None) -> None:
     """List runs, or show one.
 

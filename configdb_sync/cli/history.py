@@ -11,7 +11,8 @@ import click
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, comment_option, env_option, with_session
-from configdb_sync.cli.targets import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.cli.output import show_note
+from configdb_sync.cli.targets import ValueTarget, dry_run_option, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 
@@ -88,7 +89,8 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, ou
 @_kind_option
 @click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @comment_option
-def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
+@dry_run_option
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None, dry_run: bool) -> None:
     """Go back to an older version.
 
     Writes the content of that version as a new version.
@@ -103,7 +105,13 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
             versions = past.history(place, kind)
             newest = _chosen(versions, None, place, kind).number
             number = next((version.number for version in versions if version.number < newest), 0)
-        report(past.revert(place, kind, number), "reverted")
+        if dry_run:
+            from configdb_sync.cli.dry_run import show_edit
+
+            content = past.version(place, kind, number) if number else {}
+            show_edit(session, client, place, kind, lambda _: content)
+        else:
+            report(past.revert(place, kind, number), "reverted")
     if kind == "values":
         warn_of_node(place)
 
@@ -121,14 +129,15 @@ def overrides(session: Session, *, environment: int, expiring: str | None, outpu
 
     Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
+    from configdb_sync.cli.override_checks import with_unread
     from configdb_sync.cli.override_notes import ending_before, listed_overrides
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = listed_overrides(notes, environment, before, session.masker)
+        found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
-        click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
+        show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
     if not output.is_own:
         rows = [row for one in found for row in one.rows]
         output.show([one.json for one in found], {"environment": environment}, rows=rows)
@@ -162,6 +171,8 @@ def _effects(note: OverrideNote) -> list[tuple[str, str]]:
             ("none", "equal"): "  (no effect: the value below it is the same)",
             ("none", "hidden"): f"  (no effect: {hidden})",
             ("partial", "hidden"): f"  ({hidden})",
+            ("none", "other data source"): f"  (no effect: Puppet reads it from {key.data_source})",
+            ("partial", "other data source"): f"  (no effect on some nodes: Puppet reads it from {key.data_source})",
         }
         lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
     return lines

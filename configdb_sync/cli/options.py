@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import GENERAL, WHAT, HeadedOption
 from configdb_sync.errors import SettingsError
 from configdb_sync.settings import FAILURES, Settings
@@ -145,8 +146,8 @@ def shown(value: Any) -> str:
 
 
 def what_option(*names: str, **attributes: Any) -> Callable[[F], F]:
-    """Return an option that says what the command works on."""
-    return _headed(WHAT, *names, **attributes)
+    """Return an option that says what the command works on; the shell completes values of names that it knows."""
+    return _headed(WHAT, *names, shell_complete=completion.OF_OPTIONS.get(names[0]), **attributes)
 
 
 class _WholeNumber(click.IntRange):

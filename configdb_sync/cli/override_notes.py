@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -163,11 +163,4 @@ def _keys(overrides: dict[str, Json], effect: Callable[[str, str, str | None, in
 
 
 def _line(note: Note, value: Json) -> str:
-    which = f"{shown_key(note.path)} = {one_line(dumps(value), _SHOWN)}, "
-    until = "" if note.until is None else f", until {time_text(note.until)}"
-    return f"{which}{note.author}, {time_text(note.time)}{until}{'' if note.reason is None else f': {note.reason}'}"
-
-
-def time_text(moment: datetime) -> str:
-    """Return a time as people read it, in UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{shown_key(note.path)} = {one_line(dumps(value), _SHOWN)}, {note.about}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
+from configdb_sync.cli.node_choice import NamedNodes, named_nodes
 from configdb_sync.cli.options import (
     CONNECTION,
     env_option,
@@ -21,21 +23,21 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb.edits import shown_key
-from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
+from configdb_sync.errors import DocumentError, NodeError, SettingsError, UnknownNameError
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json, canonical
 
 if TYPE_CHECKING:
-    from configdb_sync.addresses import Addresses
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
+    from configdb_sync.hiera.arrangement import Arrangement, Asker, NodeSettings
     from configdb_sync.masking import Masker
     from configdb_sync.names import LevelPath
     from configdb_sync.queries.comparison import Difference, Group
     from configdb_sync.queries.explanation import Explanation
-    from configdb_sync.queries.node_settings import Arrangement, Asker, NodeSettings
 
 _SHOWN_NODES = 12
 _QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
@@ -46,7 +48,7 @@ _MERGES = ("first", "unique", "hash", "deep")
 @with_session(*_QUERY)
 @env_option()
 @what_option("--node", "node", required=True, metavar="NAME", help="The node: its ID, FQDN, or name.")
-@click.argument("key")
+@click.argument("key", shell_complete=completion.keys)
 @click.option("--merge", type=click.Choice(_MERGES), default="first", show_default=True, help="Hiera's merge behavior.")
 @click.option("--explain", is_flag=True, help="Show all documents that have the key, and which one wins.")
 @what_option("--from", "place", type=click.Path(path_type=Path), metavar="DIR", help="Ask node trees, not ConfigDB.")
@@ -75,10 +77,10 @@ def lookup_key(
     counts.
     """
     from configdb_sync.configdb import typed
+    from configdb_sync.hiera.arrangement import Asker
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
     from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries import explanation
-    from configdb_sync.queries.node_settings import Asker
 
     asker = Asker(calling_class, calling_module)
     try:
@@ -99,9 +101,9 @@ def lookup_key(
     elif said.answer.found:
         click.echo(typed.text(said.answer.value, form))
     for note in settings.notes:
-        click.echo(f"The hiera.yaml of node {said.node}: {note}", err=True)
+        show_note(f"The hiera.yaml of node {said.node}: {note}")
     for name in sorted(said.answer.unknown):
-        click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
+        show_note(f"The variable {name} is not known here; it counts as empty.")
     if not said.answer.found:
         close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
         raise SettingsError(
@@ -114,7 +116,7 @@ def lookup_key(
 @with_session(*_QUERY)
 @env_option()
 @node_option
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=completion.keys)
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
 @list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
@@ -125,15 +127,15 @@ def find_keys(
     PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
     masked; a value finds a secret only if it is equal.
     """
-    from configdb_sync.queries.search import grouped, matches, parse_pattern
+    from configdb_sync.queries.search import Search, grouped, parse_pattern
 
-    wanted = parse_pattern(pattern, value)
+    search = Search(parse_pattern(pattern, value), session.masker)
     with _settings(session, environment, nodes) as settings:
         hits = grouped(
             (node.node, layer.name, path, found)
             for node in settings
             for layer in node.everything
-            for path, found in matches(layer.document, wanted, session.masker)
+            for path, found in search.matches(layer.name, layer.document)
         )
     if not output.is_own:
         keys = [
@@ -153,14 +155,14 @@ def find_keys(
         if not hits:
             # The value may be a secret: whoever looks for it knows it, others read logs.
             value_too = "" if value is None else " with that value"
-            click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
+            show_note(f"no key in environment {environment} matches {pattern}{value_too}")
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
 @with_session(*_QUERY)
 @what_option("--env", "environments", required=True, metavar="N[,M]", help="The environment, or two to compare.")
 @node_option
-@click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
+@click.option("--key", "-k", metavar="KEY", shell_complete=completion.keys, help="Compare one key of all nodes.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
 @list_options("differences", "data_source", "key", "environment", "value", "nodes")
 def compare(
@@ -206,49 +208,23 @@ def compare(
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
-def named_nodes(
-    session: Session, client: ConfigDBClient, environment: int, names: Sequence[str]
-) -> dict[str, LevelPath]:
-    """Return the places of the nodes that ConfigDB knows, by the value of their level; only the named ones, if any.
+def settings_of(
+    session: Session, client: ConfigDBClient, environment: int, levels: Collection[tuple[str, str]] | None
+) -> Iterator[NodeSettings]:
+    """Yield what nodes read, as ConfigDB has it, one after another: those at or below any of some levels, None for all.
 
-    Raises ``SettingsError`` with close matches for a name that is no node's.
+    Raises ``ConfigDBError``.
     """
-    from configdb_sync.overrides.checks import check_nodes
+    from configdb_sync.hiera.arrangement import Arrangement
+    from configdb_sync.queries.node_settings import read_settings
 
-    addresses: Addresses = session.addresses(client, environment)
-    seen = session.seen(environment)
-    known = client.level_values(environment, addresses.node_level)
-    paths = addresses.paths(known, seen)
-    if not names:
-        return {value: paths[value] for value in known if value in paths}
-    found = {}
-    for name in names:
-        try:
-            value = addresses.named_value(name, lambda: seen)
-        except SettingsError:
-            value = name
-        if value not in paths:
-            names_of_all = [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)]
-            check_nodes([name], names_of_all, may_be_new=False)
-            raise SettingsError(
-                f"ConfigDB has no settings of node {name!r}",
-                way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
-            )
-        found[value] = paths[value]
-    return found
-
-
-def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
-    """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
-    from configdb_sync.queries.node_settings import Arrangement, read_settings
-
-    nodes = named_nodes(session, client, environment, ())
-    below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
+    nodes = NamedNodes(session, client, environment).paths
+    below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(
         client, _environment(client, environment), below, arrangement, parallel=session.settings.parallel
     )
-    return [one for _, one in read if not isinstance(one, NodeError)]
+    yield from (one for _, one in read if not isinstance(one, NodeError))
 
 
 @contextmanager
@@ -283,7 +259,7 @@ def _of_nodes(
             found = True
             yield one
     if not found:
-        raise MissingError(
+        raise UnknownNameError(
             f"ConfigDB has no settings of a node of environment {environment.id}",
             way_out=f"`configdb-sync sync --env {environment.id} --from ...` uploads them",
         )
@@ -291,7 +267,7 @@ def _of_nodes(
 
 def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker | None = None) -> Arrangement:
     from configdb_sync.hiera import hierarchy
-    from configdb_sync.queries.node_settings import NOBODY, Arrangement
+    from configdb_sync.hiera.arrangement import NOBODY, Arrangement
 
     known = None
     if hiera_yaml is not None:
@@ -302,7 +278,7 @@ def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker 
         except DocumentError as error:
             raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.what}", way_out="is it a node's?") from None
         for note in known.notes:
-            click.echo(f"{hiera_yaml}: {note}", err=True)
+            show_note(f"{hiera_yaml}: {note}")
     return Arrangement(session.settings.data_sources, known, asker or NOBODY)
 
 
@@ -327,7 +303,7 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         try:
             own = hierarchy.parse(read.hiera_yaml)
         except DocumentError as error:
-            click.echo(f"The hiera.yaml of node {node} is not followed: {error.what}", err=True)
+            show_note(f"The hiera.yaml of node {node} is not followed: {error.what}")
     return arrangement.of_files(node, files, own)
 
 

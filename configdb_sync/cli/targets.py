@@ -6,21 +6,24 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from configdb_sync import masking
+from configdb_sync.cli import completion
 from configdb_sync.cli.options import (
     CONNECTION,
     comment_option,
     env_option,
     file_option,
+    node_names,
     what_option,
     with_session,
 )
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
@@ -41,12 +44,14 @@ AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 @dataclass(frozen=True)
 class ValueTarget:
-    """The data source and the level that a command works on, as its options name them."""
+    """The data source and the level, or nodes and roles, that a command works on, as its options name them."""
 
     session: Session
     environment: int
     data_source: str
     levels: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
     def place(self, client: ConfigDBClient) -> DocumentAddress:
         """Return the place in ConfigDB. Raises as ``changes.find`` and ``level_path``."""
@@ -58,6 +63,19 @@ class ValueTarget:
         """Return the levels. Raises as ``level_path``."""
         return level_path(self.session, client, self.environment, self.levels)
 
+    def level_paths(self, client: ConfigDBClient) -> list[LevelPath]:
+        """Return the levels of the nodes that are named or have a role, else that of ``level_path``.
+
+        Raises as it, and ``SettingsError`` for both at once, and for a name or a role that no node has.
+        """
+        if not self.nodes and not self.roles:
+            return [self.level_path(client)]
+        from configdb_sync.cli.node_choice import chosen_places
+
+        if self.levels:
+            raise SettingsError("--level excludes --node and --role", way_out="name the nodes with --node or --role")
+        return chosen_places(self.session, client, self.environment, node_names(self.nodes), self.roles)
+
     def refuse_records(self) -> None:
         """Raise ``SettingsError`` for the data source that holds the runs' records of the nodes (U18)."""
         if self.data_source == RECORDS:
@@ -67,9 +85,11 @@ class ValueTarget:
             )
 
     def key_for_all_nodes(self, key: str | None) -> KeyPath:
-        """Return the key of ``--all-nodes``. Raises ``SettingsError`` without a key, or with a level."""
+        """Return the key of ``--all-nodes``. Raises ``SettingsError`` without a key, with a level, or with nodes."""
         if self.levels:
             raise SettingsError("--all-nodes and --level exclude each other", way_out="give one of them")
+        if self.nodes or self.roles:
+            raise SettingsError("--all-nodes excludes --node and --role", way_out="give one of them")
         if key is None:
             raise SettingsError("--all-nodes needs one key", way_out="name it with --key")
         return edits.parse_key(key)
@@ -79,6 +99,27 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name a place in ConfigDB; it gets a ``ValueTarget`` as its first argument."""
     text = "The data source."
     return level_options(function, what_option(*DATA_SOURCE, required=True, metavar="NAME", help=text))
+
+
+def nodes_options(function: Callable[..., Any], data_source_option: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of ``level_options``, and those that name nodes."""
+
+    @what_option(
+        "--node",
+        "nodes",
+        multiple=True,
+        metavar="LIST",
+        help="Nodes by ID, FQDN, or name, separated by commas.",
+    )
+    @what_option("--role", "roles", multiple=True, metavar="ROLE", help="The nodes with this role now; repeat it.")
+    @functools.wraps(function)
+    def wrapped(target: ValueTarget, *, nodes: tuple[str, ...], roles: tuple[str, ...], **options: Any) -> Any:
+        return function(replace(target, nodes=nodes, roles=roles), **options)
+
+    return level_options(wrapped, data_source_option)
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change on the nodes.")
 
 
 def level_options(function: Callable[..., Any], data_source_option: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +156,22 @@ def level_path(session: Session, client: ConfigDBClient, environment: int, level
 
 
 key_option = click.option(
-    "--key", "-k", metavar="KEY", help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.'
+    "--key",
+    "-k",
+    metavar="KEY",
+    shell_complete=completion.keys,
+    help='One key: a.b, or ["DEFAULT/x","a.b"] for keys that contain dots.',
+)
+
+
+keys_option = click.option(
+    "--key",
+    "-k",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=completion.keys,
+    help='A key: a.b, or ["DEFAULT/x","a.b"]. Repeat it.',
 )
 
 
@@ -129,6 +185,28 @@ def value_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         function = option(function)
     return function
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What an override's author says is meant, though it looks like a mistake (U25)."""
+
+    new_key: bool
+    new_node: bool
+    change_type: bool
+
+
+def allowed_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that let an odd override through; it gets them as ``allowed``."""
+
+    @click.option("--new-key", is_flag=True, help="The key is new: no node of the level has it.")
+    @click.option("--new-node", is_flag=True, help="The node is new: no run has seen it.")
+    @click.option("--change-type", is_flag=True, help="The value may be of another type than the one it covers.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, new_key: bool, new_node: bool, change_type: bool, **options: Any) -> Any:
+        return function(*args, allowed=Allowed(new_key, new_node, change_type), **options)
+
+    return wrapped
 
 
 def one_or_all(key: str | None, *, whole: bool, what: str) -> KeyPath | None:
@@ -161,14 +239,35 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
         text = read_text(value_file, "the value file", "name it with --value-file")
         return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
     assert value is not None
-    found = typed.parse(value, type_name)
-    for leaf, content in typed.leaves(found, path or ()):
+    return _on_command_line(typed.parse(value, type_name), path or ())
+
+
+def _on_command_line(value: Json, path: KeyPath) -> Json:
+    for leaf, content in typed.leaves(value, path):
         if masking.is_secret_path(leaf) and content is not None and not isinstance(content, bool):
             raise SettingsError(
                 f"{edits.shown_key(leaf)} is a secret, and other users can see a command line",
                 way_out="give it by --value-file FILE, or --value-file - for standard input",
             )
-    return found
+    return value
+
+
+def parse_setting(text: str) -> tuple[KeyPath, Json]:
+    """Return the path and the value of ``KEY=VALUE``; the value is YAML.
+
+    Raises ``SettingsError``, also for a secret.
+    """
+    as_list = text.startswith("[")
+    key, equals, value = text.partition("]=" if as_list else "=")
+    if not equals or not key or not value:
+        raise SettingsError("--set needs KEY=VALUE", way_out="like --set nova.debug=true; an empty text is KEY=''")
+    path = edits.parse_key(f"{key}]" if as_list else key)
+    try:
+        found = typed.parse(value, "yaml")
+    except SettingsError as error:
+        raise SettingsError(f"--set {edits.shown_key(path)}: {error.what}", way_out="the value is YAML") from None
+    typed.check_texts([*path, found])
+    return path, _on_command_line(found, path)
 
 
 def read_text(path: Path, what: str, way_out: str) -> str:
@@ -200,8 +299,7 @@ def report(change: DocumentEdit, verb: str) -> None:
 def warn_of_node(place: DocumentAddress) -> None:
     """Warn that values at a node's level do not last (U18)."""
     if place.innermost:
-        click.echo(
+        show_note(
             "Note: the node's next run replaces values at its own level. "
-            "To keep a value for a node, use `configdb-sync override`.",
-            err=True,
+            "To keep a value for a node, use `configdb-sync override`."
         )

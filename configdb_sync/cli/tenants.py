@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from configdb_sync.cli import serve
+from configdb_sync.cli import completion, serve
 from configdb_sync.cli.help import CommandGroup, HelpfulCommand
 from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, env_option, format_option, what_option, with_session
@@ -123,7 +123,7 @@ def list_command(session: Session, *, recoverable: bool, output: ListOutput) -> 
 
 
 @_command("show", example="show acme --env 1")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @_with_place
 @format_option("text", "json", "yaml")
 def show_command(session: Session, place: ResourcePath, *, form: str) -> None:
@@ -186,7 +186,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
 
 
 @_command("delete", example="delete acme --retention 7")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @click.option(
     "--retention",
     type=click.FloatRange(0),
@@ -209,7 +209,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
 
 
 @_command("recover", example="recover acme")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 def recover_command(session: Session, *, tenant: str) -> None:
     """Recover a tenant that is marked for deletion."""
     name = paths.tenant_id(tenant)
@@ -219,8 +219,8 @@ def recover_command(session: Session, *, tenant: str) -> None:
 
 
 @_command("move", example="move acme umbrella --env 1 --data-source globals")
-@click.argument("tenant")
-@click.argument("destination")
+@click.argument("tenant", shell_complete=completion.tenants)
+@click.argument("destination", shell_complete=completion.tenants)
 @_with_place
 @click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
 def move_command(session: Session, place: ResourcePath, *, destination: str, dry_run: bool) -> None:
@@ -258,7 +258,7 @@ def _show_action(resources: Any) -> None:
 
 
 @_command("adopt", example="adopt acme --env 1")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @env_option(lowest=0)
 @what_option(
     "--data-source", "-r", "sources", multiple=True, metavar="NAME", help="Data source. Repeat it.  [default: all]"
@@ -288,7 +288,7 @@ def adopt_command(session: Session, *, tenant: str, environment: int, sources: t
 
 
 @_command("audit", example="audit acme --limit 20")
-@click.argument("tenant", required=False)
+@click.argument("tenant", required=False, shell_complete=completion.tenants)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Length of the list.")
 @list_options("entries", "number", "time", "tenant", "path", "action", "actor", "origin", "request_id", "details")
 def audit_command(session: Session, *, tenant: str | None, limit: int, output: ListOutput) -> None:
@@ -401,7 +401,7 @@ def check_command(session: Session, *, url: str) -> None:
 
 
 @_command("token", example="token acme")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 def token_command(session: Session, *, tenant: str) -> None:
     """Print a tenant's token for the public endpoint.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, format_option
 from configdb_sync.cli.targets import (
     ValueTarget,
+    dry_run_option,
     key_option,
     one_or_all,
     read_value,
@@ -20,6 +21,11 @@ from configdb_sync.cli.targets import (
 )
 from configdb_sync.configdb import edits, typed
 from configdb_sync.errors import SettingsError
+
+if TYPE_CHECKING:
+    from configdb_sync.configdb.changes import Make
+    from configdb_sync.configdb.client import ConfigDBClient
+    from configdb_sync.configdb.model import DocumentAddress
 
 
 @command("get", example="configdb-sync get --env 1 --level nodes=3 --data-source globals --key debug")
@@ -63,7 +69,8 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
 @target_options
 @key_option
 @value_options
-def set_value(target: ValueTarget, *, key: str | None, comment: str | None, **given: Any) -> None:
+@dry_run_option
+def set_value(target: ValueTarget, *, key: str | None, comment: str | None, dry_run: bool, **given: Any) -> None:
     """Write a value at a level of the hierarchy.
 
     Without --key, it writes the whole data source. For a single node use `override`: a run replaces a node's values.
@@ -73,9 +80,8 @@ def set_value(target: ValueTarget, *, key: str | None, comment: str | None, **gi
     target.refuse_records()
     path, content = read_value(key, **given)
     with target.session.client(comment=comment) as client:
-        change = changes.set_value(client, target.place(client), path, content)
-    report(change, "set")
-    warn_of_node(change.place)
+        place = target.place(client)
+        _write(target, client, place, changes.setting(client, place, path, content), "set", dry_run=dry_run)
 
 
 @command("del", example="configdb-sync del --env 1 --level cluster=1 --data-source globals --key debug")
@@ -83,12 +89,27 @@ def set_value(target: ValueTarget, *, key: str | None, comment: str | None, **gi
 @key_option
 @comment_option
 @click.option("--all-keys", "--yes", "whole", is_flag=True, help="Delete all values of this level.")
-def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool) -> None:
+@dry_run_option
+def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whole: bool, dry_run: bool) -> None:
     """Delete a value at a level of the hierarchy."""
     from configdb_sync.configdb import changes
 
     path = one_or_all(key, whole=whole, what="values")
     with target.session.client(comment=comment) as client:
-        change = changes.delete_value(client, target.place(client), path)
-    report(change, "deleted")
-    warn_of_node(change.place)
+        _write(target, client, target.place(client), changes.deleting(path), "deleted", dry_run=dry_run)
+
+
+def _write(
+    target: ValueTarget, client: ConfigDBClient, place: DocumentAddress, make: Make, verb: str, *, dry_run: bool
+) -> None:
+    """Change the values of a place, or show what the nodes would get."""
+    if dry_run:
+        from configdb_sync.cli.dry_run import show_edit
+        from configdb_sync.configdb.model import VALUES
+
+        show_edit(target.session, client, place, VALUES, make)
+    else:
+        from configdb_sync.configdb import changes
+
+        report(changes.rewrite(client, place, make), verb)
+    warn_of_node(place)

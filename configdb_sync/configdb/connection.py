@@ -8,18 +8,20 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from configdb_sync import jsonvalues
 from configdb_sync.configdb import api_paths, model
 from configdb_sync.configdb.model import Environment, ServerKind
 from configdb_sync.errors import (
     ConfigDBError,
     MissingError,
     UnexpectedAnswerError,
+    UnknownNameError,
     UnsupportedError,
 )
 from configdb_sync.http import json_bodies
 from configdb_sync.http.session import ApiCall, ApiSession
 from configdb_sync.http.transport import HttpAnswer
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 from configdb_sync.names import LevelPath
 
 T = TypeVar("T")
@@ -69,10 +71,10 @@ class ServerConnection:
             self._kind = ServerKind.EMBEDDED
         return answer
 
-    def read(self, call: ApiCall, parse: Callable[[Json], T]) -> tuple[T, HttpAnswer]:
-        """Carry out a call; return what ``parse`` makes of the answer's JSON, and the answer."""
+    def read(self, call: ApiCall, parse: Callable[[Json], T], loads: Loads = jsonvalues.loads) -> tuple[T, HttpAnswer]:
+        """Carry out a call; return what ``parse`` makes of the answer's JSON, which ``loads`` reads, and the answer."""
         answer = self.call(call)
-        return self._session.parsed(call, answer, parse), answer
+        return self._session.parsed(call, answer, parse, loads), answer
 
     def get(self, path: str, parse: Callable[[Json], T], *, conflict: bool = False) -> T:
         """GET a path and return what ``parse`` makes of the JSON; ``conflict`` as in ``ApiCall``."""
@@ -141,7 +143,7 @@ class ServerConnection:
             reason = f"environment {env} has the levels {list(environment.levels)}"
         else:
             reason = f"environment {env} has no data source with the id {definition}"
-        return MissingError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
+        return UnknownNameError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
 
     def _asked_kind(self) -> ServerKind:
         # Only definitions without a component, which nobody makes: the whole list may be large.

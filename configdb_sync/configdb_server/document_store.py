@@ -65,6 +65,26 @@ _VALUES = _CONTENTS.alias("values_content_row")
 _OVERRIDES = _CONTENTS.alias("overrides_content_row")
 
 
+ENVIRONMENT = sa.bindparam("environment", type_=sa.BigInteger)
+
+
+def at_place(number: int) -> tuple[Any, ...]:
+    """Return the conditions for the documents at one place of a chain, whose parameters are ``chain_parameters``."""
+    return (
+        _DOCUMENTS.c.environment_id == ENVIRONMENT,
+        _DOCUMENTS.c.level == sa.bindparam(f"level_{number}", type_=sa.Text),
+        _DOCUMENTS.c.level_value == sa.bindparam(f"value_{number}", type_=sa.Text),
+    )
+
+
+def chain_parameters(environment: int, chain: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the parameters of a statement about the places of a chain."""
+    told: dict[str, Any] = {"environment": environment}
+    for number, (level, value) in enumerate(chain):
+        told |= {f"level_{number}": level, f"value_{number}": value}
+    return told
+
+
 @functools.lru_cache(64)
 def _chain(depth: int, *, bodies: bool) -> sa.CompoundSelect[Any]:
     # One exact look into the index for each place, whatever the planner believes of the table: by lists of levels
@@ -76,22 +96,11 @@ def _chain(depth: int, *, bodies: bool) -> sa.CompoundSelect[Any]:
         *_columns(), _VALUES.c.body.label("values_body"), _OVERRIDES.c.body.label("overrides_body")
     ).select_from(joined)
     one = with_bodies if bodies else sa.select(*_columns())
-    return sa.union_all(
-        *(one.where(*_at(f"level_{number}", f"value_{number}")) for number in range(depth)),
-    )
+    return sa.union_all(*(one.where(*at_place(number), _OF_DEFINITION) for number in range(depth)))
 
 
-def _at(level: str, value: str) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions for one document; ``level`` and ``value`` name their parameters."""
-    return [
-        _DOCUMENTS.c.environment_id == sa.bindparam("environment", type_=sa.BigInteger),
-        _DOCUMENTS.c.definition_id == sa.bindparam("definition", type_=sa.BigInteger),
-        _DOCUMENTS.c.level == sa.bindparam(level, type_=sa.Text),
-        _DOCUMENTS.c.level_value == sa.bindparam(value, type_=sa.Text),
-    ]
-
-
-_LOCKED = sa.select(*_columns()).where(*_at("level", "level_value")).with_for_update()
+_OF_DEFINITION = _DOCUMENTS.c.definition_id == sa.bindparam("definition", type_=sa.BigInteger)
+_LOCKED = sa.select(*_columns()).where(*at_place(0), _OF_DEFINITION).with_for_update()
 _BODY = sa.select(_CONTENTS.c.body).where(_CONTENTS.c.address == sa.bindparam("address", type_=sa.Text))
 
 
@@ -121,10 +130,11 @@ def read_one(connection: Connection, place: DocumentPlace) -> Both:
 def _rows(
     connection: Connection, place: DocumentPlace, chain: Sequence[tuple[str, str]], *, bodies: bool
 ) -> Iterable[Any]:
-    told: dict[str, Any] = {"environment": place.environment, "definition": place.definition}
-    for number, (level, value) in enumerate(chain):
-        told |= {f"level_{number}": level, f"value_{number}": value}
-    return connection.execute(_chain(len(chain), bodies=bodies), told)
+    return connection.execute(_chain(len(chain), bodies=bodies), _parameters(place, chain))
+
+
+def _parameters(place: DocumentPlace, chain: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {**chain_parameters(place.environment, chain), "definition": place.definition}
 
 
 def effective_digest(connection: Connection, chain: Sequence[Both]) -> str:
@@ -247,12 +257,7 @@ _WRITES = {
 
 def _lock(database: Database, connection: Connection, place: DocumentPlace, *, create: bool) -> Any:
     level, value = place.own
-    key = {
-        "environment": place.environment,
-        "definition": place.definition,
-        "level": level,
-        "level_value": value,
-    }
+    key = _parameters(place, [place.own])
     found = connection.execute(_LOCKED, key).first()
     if found is not None or not create:
         return found

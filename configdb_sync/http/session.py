@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from configdb_sync import errors
+from configdb_sync import errors, jsonvalues
 from configdb_sync.http import json_bodies, urls
 from configdb_sync.http.tokens import TokenSource
 from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 
 T = TypeVar("T")
 
@@ -189,10 +189,16 @@ class ApiSession:
             _LOG.info("%s; attempt %d follows in %.1f s", error, tried + 1, wait)
             self._timing.sleep(wait)
 
-    def parsed(self, call: ApiCall, answer: HttpAnswer, parse: Callable[[Json], T]) -> T:
+    def parsed(
+        self,
+        call: ApiCall,
+        answer: HttpAnswer,
+        parse: Callable[[Json], T],
+        loads: Loads = jsonvalues.loads,
+    ) -> T:
         """Return what ``parse`` makes of an answer's JSON; its ``ValueError`` becomes ``UnexpectedAnswerError``."""
         try:
-            return parse(json_bodies.decode(answer))
+            return parse(json_bodies.decode(answer, loads))
         except ValueError as error:
             raise self._unexpected(call, answer, error) from None
 
@@ -219,7 +225,7 @@ class ApiSession:
             headers |= self._changing
         path = call.path
         for _ in range(_REDIRECTS + 1):
-            answer = self._transport.send(HttpRequest(call.method, path, headers, call.body))
+            answer = self._send(HttpRequest(call.method, path, headers, call.body))
             if answer.status != 308:
                 return answer
             target = self._redirected(path, answer.headers.get("location", ""))
@@ -227,6 +233,19 @@ class ApiSession:
                 return answer
             path = target
         raise self._unexpected(call, answer, f"led on more than {_REDIRECTS} times")
+
+    def _send(self, request: HttpRequest) -> HttpAnswer:
+        """Carry out one request; with ``--debug`` log it: never its headers or its body, which hold secrets."""
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            return self._transport.send(request)
+        began, ended = self._timing.monotonic(), "no answer"
+        try:
+            answer = self._transport.send(request)
+            ended = f"{answer.status}, {len(answer.body)} bytes"
+            return answer
+        finally:
+            took = self._timing.monotonic() - began
+            _LOG.debug("%s %s%s: %s, %.3f s", request.method, self.base, urls.shown(request.path), ended, took)
 
     def _unexpected(self, call: ApiCall, answer: HttpAnswer, reason: object) -> errors.UnexpectedAnswerError:
         return errors.UnexpectedAnswerError(

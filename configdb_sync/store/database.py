@@ -32,7 +32,6 @@ Rows = list[tuple[Any, ...]]
 
 _TRIES = 8
 _PATIENCE = 20.0
-"""Seconds to wait for a PostgreSQL that went away."""
 _FORGET_EVERY = 1000
 _MEETINGS = frozenset({"40001", "40P01"})  # PostgreSQL: serialization failure, deadlock
 
@@ -85,9 +84,10 @@ class Database:
     """One engine, safe to use from many threads; ``close`` gives its connections back.
 
     ``what`` names the database in errors. ``unavailable`` makes the error for a database that can't be asked (any
-    more): ``StateError`` unless its user has a better one. With ``signed`` a write whose connection is lost at COMMIT
-    is found again (``COMMITS``, which must be there). The URL may name the keys that contents are encrypted with
-    (``encryption``); ``settle`` asks the database anew whether they are.
+    more): ``StateError`` unless its user has a better one. ``patience`` is for how many seconds to wait for a
+    PostgreSQL that went away. With ``signed`` a write whose connection is lost at COMMIT is found again
+    (``COMMITS``, which must be there). The URL may name the keys that contents are encrypted with (``encryption``);
+    ``settle`` asks the database anew whether they are.
     """
 
     signed = False
@@ -99,6 +99,7 @@ class Database:
         *,
         what: str,
         connections: int = 8,
+        patience: float = _PATIENCE,
         clock: Clock | None = None,
     ) -> None:
         """Raise ``StateError`` for a URL that isn't SQLite's or PostgreSQL's, or an unusable file.
@@ -113,7 +114,7 @@ class Database:
         self.postgresql = self.dialect == "postgresql"
         self._engine = engine_of(self.url, what, connections)
         self.sealing.of(self._engine.dialect)
-        self._outage = Outage(clock or SystemClock(), _PATIENCE, expected=several(self.url))
+        self._outage = Outage(clock or SystemClock(), patience, expected=several(self.url))
         self._written = itertools.count(1)
         self._cursors: deque[Any] = deque()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error

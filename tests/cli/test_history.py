@@ -37,7 +37,7 @@ def test_a_diff_masks_secrets(overridden: Run) -> None:
     assert "- debug: 1" in text
     text = overridden("diff", "--from", "1", "--to", "2").stdout
     assert "CANARY" not in text
-    assert "+ admin: " in text
+    assert "+ admin.password: " in text
     assert "+ debug: 1" in overridden("diff", "--to", "1").stdout
     assert "version 0 to 1" in overridden("diff", "--values").stdout
 

@@ -100,7 +100,7 @@ def test_a_diff_masks_secrets(overridden: Elsewhere) -> None:
     assert text.splitlines()[0] == "globals at /nodes/46/, overrides: version 2 to 3"
     assert "- debug: 1" in text
     text = overridden.good("diff", "--from", "1", "--to", "2").out
-    assert "+ admin: " in text
+    assert "+ admin.password: " in text
     assert "CANARY" not in text
     assert "+ debug: 1" in overridden.good("diff", "--to", "1").out
 

@@ -232,3 +232,15 @@ def test_an_override_that_looks_like_a_mistake_is_refused_unless_it_is_meant(
     others = [option for option in ("--new-key", "--new-node", "--change-type") if option != let_through]
     assert filled(*ask, *others).code == Exit.USAGE
     assert filled(*ask, let_through).code == Exit.OK
+
+
+def test_what_nodes_have_in_common_is_asked_once(filled: Product) -> None:
+    """U26: finding something on many nodes takes as long as they differ."""
+    filled.requests.clear()
+    found = filled("find", "ldap", "--env", 5, "--parallel", 1, "--format", "json")
+    assert found.code == Exit.OK
+    kinds = [request.path.rpartition("/")[2] for request in filled.requests if "/nodes/" in request.path]
+    assert kinds.count("etags") == 3
+    # astute on each node, globals on two that are equal and one that isn't, ldap once; the records once, too.
+    assert kinds.count("values?effective") == 3 + 2 + 1
+    assert kinds.count("values") == 1

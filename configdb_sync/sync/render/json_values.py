@@ -96,7 +96,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "problems": [problem_json(problem) for problem in node.problems],
         "unsafe": [_unsafe(change) for change in node.unsafe],
         "without_effect": [
-            {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value}
+            {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value, "by": one.by}
             for one in node.ineffective
         ],
         "moves": [_move(move) for move in node.moves],
