@@ -21,6 +21,7 @@ from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.app import TenantsApplication
+from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.registry import Registry, open_registry
 from configdb_sync.tenants.requests import Context
 from configdb_sync.web.access import OpenAccess
@@ -75,7 +76,7 @@ def anew(state: Path, rounds: int) -> Measure:
         context = Context(registry)
         history = History.opened(registry.database, versions, Masker(b"k" * 32), LEVELS, clock)
         pages = Pages(StatusApi(context, history), OpenAccess(), None, clock, public=False, secure=False)
-        application = TenantsApplication(context, OpenAccess(), clock, pages=pages)
+        application = TenantsApplication(context, OpenAccess(), clock, Policy(clock), pages=pages)
         environ: Any = {"REQUEST_METHOD": "GET", "RAW_URI": page(number), "HTTP_HOST": "localhost"}
         status: list[str] = []
         b"".join(application({**environ, "wsgi.input": io.BytesIO()}, lambda line, _: status.append(line)))  # type: ignore[arg-type]
