@@ -118,9 +118,10 @@ class Session:
     def history(self, database: Database) -> History:
         """Return the history that the status page reads, from the product's own database."""
         from configdb_sync.status_page.queries import History
+        from configdb_sync.store.runs import PastRuns
 
         versions = VersionStore(self.records, self.settings.keep_versions, SystemClock())
-        return History.opened(database, versions, self.masker, self.settings.levels, SystemClock())
+        return History(database, PastRuns(database, SystemClock()), versions, self.masker, self.settings.levels)
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""

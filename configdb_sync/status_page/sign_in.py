@@ -48,7 +48,11 @@ def page_answer(body: str, status: int = 200, headers: HeaderLines = ()) -> ApiR
 
 
 class SignIn:
-    """Signing in to the pages of one endpoint. ``secure`` and ``workers`` as in ``Pages``. Thread-safe."""
+    """Signing in to the pages of one endpoint. Thread-safe.
+
+    ``secure``: browsers reach the service over TLS, here or at a proxy in front. ``workers``: processes that share the
+    allowed wrong attempts.
+    """
 
     def __init__(
         self, sessions: Sessions, registry: Registry, clock: Clock, *, public: bool, secure: bool, workers: int
