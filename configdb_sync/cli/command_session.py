@@ -6,7 +6,7 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,10 +51,14 @@ _HASTE = TransferLimits(connect=3.0, read=5.0, total=10.0)
 
 @dataclass(frozen=True)
 class Session:
-    """The settings of a command, and what is made from them on first use."""
+    """The settings of a command, and what is made from them on first use.
+
+    ``reopened`` gives the session of the same command for one environment, which may have settings of its own.
+    """
 
     settings: Settings
     run: str = field(default_factory=new_run_id)
+    reopened: Callable[[int], Session] | None = field(default=None, repr=False)
 
     @functools.cached_property
     def state(self) -> StateFolder:
@@ -209,7 +213,8 @@ def open_session(flags: Mapping[str, Any], file: str | None, options: Mapping[st
     ``flags``: the settings that were given as options. ``options``: the other options, such as the environment and the
     deployment.
     """
-    session = Session(_read(flags, file or os.environ.get("CONFIGDB_SYNC_SETTINGS"), options))
+    settings = _read(flags, file or os.environ.get("CONFIGDB_SYNC_SETTINGS"), options)
+    session = Session(settings, reopened=lambda env: open_session(flags, file, {**options, "environment": env}))
     sign_log_lines(session.run)
     return session
 

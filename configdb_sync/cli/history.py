@@ -49,11 +49,11 @@ def history(target: ValueTarget, *, kind: str, output: ListOutput) -> None:
         click.echo(_row(f"{version.number:>4}", version.time, version.author, version.run, version.comment))
 
 
-@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --from 2")
+@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --old 2")
 @target_options
 @_kind_option
-@click.option("--from", "old", type=int, metavar="VERSION", help="Older version.  [default: the one before --to]")
-@click.option("--to", "new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
+@click.option("--old", type=int, metavar="VERSION", help="Older version.  [default: the one before --new]")
+@click.option("--new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
 @list_options("changes", "key", "before", "after")
 def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, output: ListOutput) -> None:
     """Show the changes between two versions.
@@ -76,7 +76,7 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, ou
         other = past.version(place, kind, to.number)
     found = changes(one, other, session.masker)
     if not output.is_own:
-        output.show(map(change_json, found), _about(place, kind) | {"from": number, "to": to.number})
+        output.show(map(change_json, found), _about(place, kind) | {"old": number, "new": to.number})
         return
     click.echo(f"{place.data_source} at {place.level_text}, {kind}: version {number} to {to.number}")
     for change in found:

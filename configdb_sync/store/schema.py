@@ -161,6 +161,42 @@ NODES = sa.Table(
     sa.Column("run", sa.Text, nullable=False),
 )
 
+FINDINGS = sa.Table(
+    "findings",
+    metadata,
+    sa.Column("identity", sa.String(32), primary_key=True),
+    sa.Column("environment", sa.Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("data_source", sa.Text, nullable=False),
+    sa.Column("level", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("first_seen", sa.Double, nullable=False),
+    sa.Column("last_seen", sa.Double, nullable=False),
+    sa.Column("settled", sa.Double),
+    sa.Column("notification", sa.Integer),
+    sa.Index("findings_by_environment", "environment", "settled"),
+)
+"""What the watch found (U29). ``settled``: when it no longer was so, None while it is. ``notification``: the number of
+the notification in the Fuel UI that tells of it and has not been marked as read."""
+
+WATCH_ROUNDS = sa.Table(
+    "watch_rounds",
+    metadata,
+    sa.Column("environment", sa.Integer, primary_key=True),
+    sa.Column("started", sa.Double, nullable=False),
+    sa.Column("finished", sa.Double, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("complete", sa.Double),
+    sa.Column("nodes", sa.Integer),
+    sa.Column("overrides", sa.Integer),
+    sa.Column("expiring", sa.Integer),
+)
+"""Each environment's last round of the watch; ``complete`` and the counts are those of the last one with a plan."""
+
 FINGERPRINTS = sa.Table(
     "quiet",
     metadata,

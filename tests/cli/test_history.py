@@ -35,10 +35,10 @@ def test_a_diff_masks_secrets(overridden: Run) -> None:
     text = overridden("diff").stdout
     assert text.splitlines()[0] == "globals at /nodes/46/, overrides: version 2 to 3"
     assert "- debug: 1" in text
-    text = overridden("diff", "--from", "1", "--to", "2").stdout
+    text = overridden("diff", "--old", "1", "--new", "2").stdout
     assert "CANARY" not in text
     assert "+ admin.password: " in text
-    assert "+ debug: 1" in overridden("diff", "--to", "1").stdout
+    assert "+ debug: 1" in overridden("diff", "--new", "1").stdout
     assert "version 0 to 1" in overridden("diff", "--values").stdout
 
 
@@ -69,7 +69,7 @@ def test_versions_that_are_not_kept(overridden: Run) -> None:
     with pytest.raises(MissingError, match="version 99 of the overrides of globals at /nodes/46/ isn't kept"):
         overridden("revert", "--to", "99")
     with pytest.raises(SettingsError, match=r"no version 99 \(kept: 3, 2, 1\)"):
-        overridden("diff", "--from", "99")
+        overridden("diff", "--old", "99")
     with pytest.raises(SettingsError, match="no versions"):
         overridden("revert", node="47")
 
