@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import lifecycle, paths
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import Tenant, Work, holding_of, resource_of, tenant_of
 from configdb_sync.tenants.status import Status, StatusCounts, counted, cut
 
-TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
 Report = tuple[Status | None, str | None]
 
 
@@ -46,6 +46,14 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
     work.audit(tenant, ResourcePath(tenant, environment).path, "home")
     work.enqueue(environment)
     return work.lock([tenant])[tenant]
+
+
+def is_registered(connection: Connection, environment: int, sources: Mapping[str, int | None]) -> bool:
+    """Tell whether ``register`` would change nothing: there is a home, and all data sources are known by these IDs."""
+    if home_of(connection, environment) is None:
+        return False
+    known = dict(owned(connection, environment, sources))
+    return all(name in known and definition in (None, known[name]) for name, definition in sources.items())
 
 
 def register(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:

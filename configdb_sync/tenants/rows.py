@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock, new_run_id
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import tag_of_parts
 
-TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
 LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
 """The condition for holdings whose path names anything."""
 
@@ -267,7 +267,7 @@ class Work:
     def audit(self, tenant: str, path: str, action: str, **details: Any) -> None:
         """Add an entry to the audit trail (T15); ``path`` is the path below the tenant."""
         self.connection.execute(
-            sa.insert(schema.AUDIT).values(
+            sa.insert(tenant_schema.AUDIT).values(
                 **vars(self.change),
                 tenant=tenant,
                 path=path,
@@ -279,7 +279,7 @@ class Work:
     def enqueue(self, environment: int, kind: str = ALIGN, body: Any = None) -> None:
         """Add work on an environment in ConfigDB to the outbox; it follows this transaction."""
         self.connection.execute(
-            sa.insert(schema.OUTBOX).values(
+            sa.insert(tenant_schema.OUTBOX).values(
                 kind=kind, environment=environment, body=json.dumps(body), noted=self.time, tries=0
             )
         )

@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from configdb_sync.errors import StateError
-from configdb_sync.store import keyring, schema
+from configdb_sync.store import keyring, schema, tenant_schema
 from configdb_sync.store.database import COMMITS, Database
 from configdb_sync.store.encryption import MARKERS
 from configdb_sync.store.engine import with_key_file
@@ -27,7 +27,9 @@ def ours(name: str | None, kind: str, _parents: object) -> bool:
 def differences(database: Database) -> list[object]:
     with database.reading() as connection:
         options = {"version_table": STORE.table, "include_name": ours}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata))
+        return list(
+            compare_metadata(MigrationContext.configure(connection, opts=options), tenant_schema.TENANTS.metadata)
+        )
 
 
 def test_migrations_make_the_schema(own_url: str) -> None:

@@ -230,6 +230,23 @@ def test_at_an_interval_until_it_is_stopped(synced: Product, trees: Path, monkey
     assert synced("watch", "--interval", "soon").code == Exit.USAGE
 
 
+def test_the_node_exporters_file_is_whole_and_for_everyone_to_read(
+    synced: Product, trees: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "configdb_sync.prom"
+    by_hand(trees)
+    look(synced, trees, "--text-file", file, code=Exit.DRIFT)
+    drifted = 'configdb_sync_keys_drifted{environment="5",tenant="admin"} '
+    assert f"{drifted}1.0\n" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert synced("sync", "--env", 5, "--from", trees).code == Exit.OK
+    look(synced, trees, "--text-file", file, code=Exit.OK)
+    assert f"{drifted}0.0\n" in file.read_text()
+    assert [path.name for path in tmp_path.glob("*.prom*")] == [file.name]
+    done = synced("watch", "--from", trees, "--text-file", tmp_path / "none/x.prom")
+    assert (done.code, "name another file with --text-file" in done.err) == (Exit.USAGE, True)
+
+
 def test_an_environment_that_fuel_no_longer_has_is_forgotten(synced: Product, trees: Path) -> None:
     by_hand(trees)
     look(synced, trees, code=Exit.DRIFT)
