@@ -8,7 +8,6 @@ Tenants have theirs in ``tenant_schema``.
 from __future__ import annotations
 
 import sqlalchemy as sa
-import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
