@@ -10,10 +10,11 @@ import click
 from configdb_sync.cli.command_session import Session
 from configdb_sync.cli.queries import settings_below
 from configdb_sync.cli.values import Allowed
-from configdb_sync.configdb import edits
+from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.errors import SettingsError, UnsupportedError
+from configdb_sync.configdb.model import DocumentAddress
+from configdb_sync.errors import ProductError, SettingsError, UnsupportedError
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import LevelPath
@@ -80,6 +81,19 @@ class NodesBelow:
             covered = [edits.get(document, path) for document in documents if edits.has(document, path)]
             checks.check_type(covered, value, path)
         return _hidden(self._read_by_puppet, data_source, path)
+
+
+def explained(error: SettingsError, client: ConfigDBClient, place: DocumentAddress) -> ProductError:
+    """Return the error of a key that is not at a place, with the place; or that the place's node does not exist."""
+    try:
+        if place.innermost and place.levels:
+            level, value = place.levels[-1]
+            checks.check_nodes([value], client.level_values(place.env, level), may_be_new=False)
+    except UnsupportedError:
+        pass  # tuning-box 0.1.0 can't list its nodes.
+    except SettingsError as no_node:
+        return no_node
+    return changes.located(error, place)
 
 
 def _hidden(nodes: dict[str, tuple[Layer, ...]], data_source: str, path: KeyPath) -> list[str]:

@@ -106,7 +106,7 @@ def lookup_key(
         close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
         raise SettingsError(
             f"node {said.node} has no key {key}",
-            way_out=f"did you mean {' or '.join(close)}?" if close else f"configdb-sync find '*' --env {environment}",
+            way_out=f"did you mean {' or '.join(close)}?" if close else _all_keys(environment),
         )
 
 
@@ -173,6 +173,7 @@ def compare(
     (--env 1,2). Values are grouped; the group with the fewest nodes comes first.
     """
     from configdb_sync.configdb import edits
+    from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries.comparison import compare_environments, compare_key, compare_nodes
 
     numbers = _numbers(environments)
@@ -195,7 +196,13 @@ def compare(
     if path is not None:
         found = compare_key(documents, path)
         if not found:
-            raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
+            with _settings(session, numbers[0], nodes) as settings:
+                per_node = ([layer.document for layer in one.everything] for one in settings)
+                close = dict.fromkeys(one for found_there in per_node for one in close_keys(found_there, path))
+            raise SettingsError(
+                f"no node has the key {key}",
+                way_out=f"did you mean {' or '.join(close)}?" if close else _all_keys(numbers[0]),
+            )
     else:
         found = compare_nodes(documents)
     if form == "json":
@@ -217,6 +224,7 @@ def named_nodes(
 
     Raises ``SettingsError`` with close matches for a name that is no node's.
     """
+    from configdb_sync.addresses import names_in
     from configdb_sync.overrides.checks import check_nodes
 
     addresses: Addresses = session.addresses(client, environment)
@@ -232,8 +240,7 @@ def named_nodes(
         except SettingsError:
             value = name
         if value not in paths:
-            names_of_all = [*known, *(fqdn for fqdns in seen.values() for fqdn in fqdns)]
-            check_nodes([name], names_of_all, may_be_new=False)
+            check_nodes([name], [*known, *names_in(seen)], may_be_new=False)
             raise SettingsError(
                 f"ConfigDB has no settings of node {name!r}",
                 way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
@@ -333,6 +340,10 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         except DocumentError as error:
             click.echo(f"The hiera.yaml of node {node} is not followed: {error.what}", err=True)
     return arrangement.of_files(node, files, own)
+
+
+def _all_keys(environment: int) -> str:
+    return f"`configdb-sync find '*' --env {environment}` lists all keys"
 
 
 def _numbers(text: str) -> list[int]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from configdb_sync.cli.options import (
     env_option,
     file_option,
     format_option,
+    read_text,
     what_option,
     with_session,
 )
@@ -28,7 +27,7 @@ from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
-from configdb_sync.names import RECORDS, LevelPath
+from configdb_sync.names import RECORDS, LevelPath, one_line
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from configdb_sync.configdb.model import DocumentAddress, DocumentEdit
 
 _DATA_SOURCE = ("--data-source", "--resource", "-r", "data_source")
-_LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
+_LONGEST_SHOWN = 60
 AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 
@@ -162,7 +161,12 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
             document = client.effective(place.env, place.levels, place.definition)
         else:
             document = changes.read(client, place, kind)
-        click.echo(typed.text(document if path is None else edits.get(document, path), form))
+        try:
+            click.echo(typed.text(document if path is None else edits.get(document, path), form))
+        except SettingsError as error:
+            from configdb_sync.cli.override_checks import explained
+
+            raise explained(error, client, place) from None
 
 
 @command(
@@ -387,9 +391,12 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
         return None
     if value_file is not None:
         text = read_text(value_file, "the value file", "name it with --value-file")
-        return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
+        text = text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text
+        return typed.parse(text, type_name, f"the value file {value_file}")
     assert value is not None
-    found = typed.parse(value, type_name)
+    is_secret = path is None or masking.is_secret_path(path)
+    shown = "--value" if is_secret else f"--value {one_line(repr(value), _LONGEST_SHOWN)}"
+    found = typed.parse(value, type_name, shown)
     for leaf, content in typed.leaves(found, path or ()):
         if masking.is_secret_path(leaf) and content is not None and not isinstance(content, bool):
             raise SettingsError(
@@ -397,21 +404,6 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
                 way_out="give it by --value-file FILE, or --value-file - for standard input",
             )
     return found
-
-
-def read_text(path: Path, what: str, way_out: str) -> str:
-    """Return the text of a file, ``-`` for standard input. ``what`` names the file in a ``SettingsError``."""
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
-            content = file.read(_LONGEST_VALUE + 1)
-    except OSError as error:
-        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
-    if len(content) > _LONGEST_VALUE:
-        raise SettingsError(f"{path} is larger than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
 def report(change: DocumentEdit, verb: str) -> None:

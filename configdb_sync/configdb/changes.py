@@ -10,9 +10,9 @@ from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Environment, ServerKind
-from configdb_sync.errors import ConflictError, MissingError, PreconditionError, SettingsError
+from configdb_sync.errors import ConflictError, MissingError, PreconditionError, ProductError, SettingsError
 from configdb_sync.jsonvalues import Json, same
-from configdb_sync.names import LevelPath
+from configdb_sync.names import LevelPath, did_you_mean
 
 _ATTEMPTS = 60
 
@@ -50,7 +50,7 @@ def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) 
     if data_source not in definitions:
         raise MissingError(
             f"environment {env} has no data source {data_source}",
-            way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
+            way_out=f"{did_you_mean(data_source, definitions)}it has {', '.join(sorted(definitions)) or 'none'}",
         )
     last = len(inner) == len(environment.levels) > 0
     return DocumentAddress(env, inner, data_source, definitions[data_source].id, innermost=last)
@@ -85,12 +85,13 @@ def beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
 
 def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
     """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
-    return rewrite(client, place, _putting(path, value, lambda: above(client, place)))
+    return rewrite(client, place, _putting(place, path, value, lambda: above(client, place)))
 
 
 def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
     """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
-    return rewrite(client, place, lambda document: {} if path is None else edits.drop(document, path))
+    make = _at(place, lambda document: {} if path is None else edits.drop(document, path))
+    return rewrite(client, place, make)
 
 
 def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
@@ -104,7 +105,7 @@ def overriding(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | N
     Below a top-level key the block that is effective there now is pinned with the leaf set. It raises the errors of
     ``edits.put``.
     """
-    return _putting(path, value, lambda: client.effective(place.env, place.levels, place.definition))
+    return _putting(place, path, value, lambda: client.effective(place.env, place.levels, place.definition))
 
 
 def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
@@ -118,12 +119,12 @@ def freeing(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None
     It raises ``edits.NotOverriddenError``.
     """
     if path is None:
-        return _emptied
+        return _at(place, _emptied)
 
     def freed(document: dict[str, Json]) -> dict[str, Json]:
         return edits.free(document, beneath(client, place) if len(path) > 1 else {}, path)
 
-    return freed
+    return _at(place, freed)
 
 
 def write(
@@ -193,14 +194,31 @@ def overrides_beside(
 
 def _emptied(document: dict[str, Json]) -> dict[str, Json]:
     if not document:
-        raise edits.NotOverriddenError("nothing is overridden there")
+        raise edits.NotOverriddenError("nothing is overridden there", way_out=edits.ALL_OVERRIDES)
     return {}
 
 
-def _putting(path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]) -> Make:
+def _at(place: DocumentAddress, make: Make) -> Make:
+    """Return ``make`` with errors that name the place."""
+
+    def made(document: dict[str, Json]) -> dict[str, Json]:
+        try:
+            return make(document)
+        except SettingsError as error:
+            raise located(error, place) from None
+
+    return made
+
+
+def located(error: SettingsError, place: DocumentAddress) -> ProductError:
+    """Return the error of a wrong key with the place where it was looked for."""
+    return error.located(data_source=f"{place.data_source} at {place.level_text}")
+
+
+def _putting(place: DocumentAddress, path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]) -> Make:
     if path is not None:
         # What is beneath is read after the document: it is never older than what is written against the ETag.
-        return lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value)
+        return _at(place, lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value))
     if not isinstance(value, dict):
         raise SettingsError(
             "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"
