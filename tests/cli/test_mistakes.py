@@ -182,7 +182,7 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("gc --env 1", USAGE, "source", "of the nodes", "--from DIR"),
     ("lookup debug --env 1 --node 2 --hiera-yaml TOP/list.yaml", USAGE, "--hiera-yaml", "TOP/list.yaml", "node's"),
     ("plan --env 1 --from TOP/cloud --report TOP/x.xml", USAGE, "report", "x.xml", ".json, .md or .txt"),
-    ("plan --env 1 --from TOP/cloud --report TOP/no/x.md", USAGE, "report", "TOP/no/x.md", "--report"),
+    ("plan --env 1 --from TOP/cloud --report TOP/no/x.txt", USAGE, "report", "TOP/no/x.txt", "--report"),
     ("plan --env 1 --from nailgun", USAGE, "Nailgun's address", "not set", "--nailgun"),
     ("plan --env 1 --from mcollective --mco-config TOP/client.cfg", USAGE, "TOP/client.cfg", "'activemq'", "rabbitmq"),
     ("status --html /dev/null/x.html", USAGE, "page", "/dev/null/x.html", "--html"),
