@@ -35,6 +35,11 @@ else
     if [ "$used" = "$plugin/deployment_scripts/configdb-sync" ]; then
         rm -f /usr/bin/configdb-sync
     fi
+    for file in bash-completion/completions/configdb-sync man/man1/configdb-sync.1; do
+        if [ "$(readlink "/usr/share/$file")" = "$plugin/share/$file" ]; then
+            rm -f "/usr/share/$file"
+        fi
+    done
     rm -rf /var/cache/configdb-sync
     echo "configdb-sync: the state in /var/lib/configdb-sync and the settings in /etc/configdb-sync stay, passwords in them;"
     echo "configdb-sync: remove both by hand when nothing of it is needed any more."

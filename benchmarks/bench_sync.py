@@ -18,7 +18,7 @@ import yaml
 from benchmarks.measure import Measure, run
 from benchmarks.serving import COMMAND, serving
 from benchmarks.trees import write_environment
-from tests.peers import tuning_box
+from tests.peers import postgresql, tuning_box
 
 ENV = 5
 PARALLEL = "4"
@@ -44,9 +44,9 @@ def _measures(full: bool) -> Iterator[Measure]:
         yield from _second_sync(Path(name), 50 if full else 10, 3 if full else 1)
     with tempfile.TemporaryDirectory() as name:
         yield from _large(Path(name), 200 if full else 20)
-    if tuning_box.unavailable() is None:
+    if not (tuning_box.unavailable() or postgresql.unavailable()):
         with tempfile.TemporaryDirectory() as name:
-            yield _other_server(Path(name), 50 if full else 4)
+            yield from _other_server(Path(name), 20 if full else 4)
 
 
 def _sync(trees: Path, state: Path, *more: str) -> tuple[str, ...]:
@@ -92,21 +92,37 @@ def _second_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
     yield Measure(name, statistics.median(ratios), "", 0.1, "by the reports")
 
 
-def _other_server(folder: Path, nodes: int) -> Measure:
-    """Measure a run with nothing to do where every document must be fetched, against fetching them and no more."""
-    trees, state, recorded, no_trees = (folder / name for name in ("trees", "state", "requests", "none"))
+def _other_server(folder: Path, nodes: int) -> Iterator[Measure]:
+    """Count and time the requests to a server that has no digests, against the necessary ones one after another."""
+    trees, needed, token, no_trees = (folder / name for name in ("trees", "needed", "token", "none"))
     write_environment(trees, nodes, ENV)
-    (folder / "token").write_text("none")
-    with tuning_box.running(f"sqlite:///{folder / 'tuning-box.sqlite'}") as url:
-        arguments = (*_sync(trees, state, "--configdb", url), "--parallel", "1")
-        timed(*COMMAND, *arguments)
-        timed(sys.executable, "-m", "benchmarks.recording", str(recorded), *arguments)
-        assert not [line for line in recorded.read_text().splitlines() if not line.startswith('["GET"')]
-        client = (sys.executable, "-m", "benchmarks.bare_client", str(no_trees), str(recorded), url)
-        ours = min(timed(*COMMAND, *arguments) for _ in range(2))
-        bare = min(timed(*client, str(folder / "token"), "1") for _ in range(2))
-    name = f"second sync of {nodes} nodes, tuning-box 0.1.0 / fetching the same documents"
-    return Measure(name, ours / bare, "", 1.3, f"{ours:.1f} s against {bare:.1f} s")
+    token.write_text("none")
+    server = f"{nodes} nodes, tuning-box 0.1.0"
+    with postgresql.running() as cluster:
+        with tuning_box.running(cluster.create("recorded")) as url:
+            arguments = _sync(trees, folder / "recorded", "--configdb", url)
+            sent = []
+            for name in ("first", "second"):
+                timed(sys.executable, "-m", "benchmarks.recording", str(folder / name), *arguments)
+                sent.append([json.loads(line) for line in (folder / name).read_text().splitlines()])
+        documents = [one for one in sent[0] if one[0] == "PUT" and "/nodes/" in one[1]]
+        note = f"{len(documents)} documents"
+        yield Measure(f"requests of a first sync of {server}", len(sent[0]), "", 2 * len(documents) + 10, note)
+        asked = {path.partition("?")[0] for _, path, _ in sent[1] if "/nodes/" in path}
+        note = f"{len(asked)} documents, {len(asked) - len(documents)} of them of files that don't exist"
+        yield Measure(f"requests of a second sync of {server}", len(sent[1]), "", len(asked) + 10, note)
+        made = [one for one in sent[0] if one[0] == "POST"]
+        pairs = [both for put in documents for both in (put, ["GET", f"{put[1]}?effective", None])]
+        needed.write_text("".join(json.dumps(one) + "\n" for one in [*made, *pairs]))
+        with tuning_box.running(cluster.create("bare")) as url:
+            client = (sys.executable, "-m", "benchmarks.bare_client", str(no_trees), str(needed), url)
+            bare = timed(*client, str(token), "1")
+        with tuning_box.running(cluster.create("ours")) as url:
+            arguments = _sync(trees, folder / "ours", "--configdb", url)
+            first, second = timed(*COMMAND, *arguments), timed(*COMMAND, *arguments)
+    note = f"{first:.1f} s against {bare:.1f} s"
+    yield Measure(f"first sync of {server} / a PUT and a GET of each document", first / bare, "", 0.5, note)
+    yield Measure(f"second sync of {server} / first", second / first, "", 0.25, f"{second:.1f} s")
 
 
 def _large(folder: Path, nodes: int) -> Iterator[Measure]:
@@ -117,6 +133,9 @@ def _large(folder: Path, nodes: int) -> Iterator[Measure]:
     yield Measure(f"peak memory of a first sync of {nodes} nodes", _peak(), "MB", 150)
     plan = timed(*COMMAND, "plan", *options)
     yield Measure(f"peak memory of that and a plan of {nodes} nodes", _peak(), "MB", 150)
+    for question in (("find", "*_password"), ("compare", "--key", "debug")):
+        took = timed(*COMMAND, *question, "--env", str(ENV), "--state", str(state))
+        yield Measure(f"{question[0]} over {nodes} nodes (embedded)", took, "s", 2)
     sample = sorted(trees.glob("node-*/etc/hiera/**/*.yaml"))
     sample = sample[:: max(1, len(sample) // 60)]
     begin = time.perf_counter()

@@ -144,6 +144,10 @@ class MissingError(ConfigDBError):
     """ConfigDB says 404: the environment, level or data source isn't there."""
 
 
+class UnknownNameError(MissingError):
+    """ConfigDB doesn't have the environment, data source or version that the user named."""
+
+
 class RefusedError(ConfigDBError):
     """The server refused the request itself (400, 405, 413, 415, 422 and other 4xx without a class of their own)."""
 

@@ -28,6 +28,7 @@ class Exit(IntEnum):
 _TABLE: tuple[tuple[type[errors.ProductError], Exit], ...] = (
     (errors.SettingsError, Exit.USAGE),
     (errors.StateError, Exit.USAGE),
+    (errors.UnknownNameError, Exit.USAGE),
     (errors.EnvironmentMismatchError, Exit.ENVIRONMENT),
     (errors.UnsafeError, Exit.UNSAFE),
     (errors.BusyError, Exit.BUSY),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public, yet not in the stubs
 from json.encoder import encode_basestring_ascii
@@ -20,6 +20,9 @@ Json: TypeAlias = Any
 """None, bool, int, float, str, list of Json or dict of str to Json. (A recursive alias costs a cast at every step.)"""
 
 Document: TypeAlias = Mapping[str, Json]
+
+Loads: TypeAlias = Callable[["str | bytes"], Json]
+"""Reads a JSON text: ``loads`` or an ``ObjectReader``'s."""
 
 
 class Absent(Enum):
@@ -31,6 +34,9 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 Slot: TypeAlias = Json
 """A value or ``ABSENT``."""
+
+OUTPUT_VERSION = 1
+"""Version of the form in which commands print JSON and YAML (``cli/outputs.schema.json``)."""
 
 MAX_DEPTH = 200
 """Deepest nesting that is read from a peer or a file; Fuel's settings are below 20."""
@@ -60,6 +66,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 _ONCE = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_once)
+_UNKNOWN = (None, "")
 _space = re.compile(r"[ \t\n\r]*").match
 
 
@@ -80,10 +87,11 @@ def loads(text: str | bytes, *, once: bool = False) -> Json:
     return value
 
 
-def members(text: str) -> Iterator[tuple[str, Json, str]]:
+def members(text: str, known: Mapping[str, tuple[Json, str]] | None = None) -> Iterator[tuple[str, Json, str]]:
     """Yield each top-level key of an object's JSON text, its value, and the text of the value alone.
 
-    A key that occurs twice comes twice. Raises ValueError as ``loads`` does, but doesn't check the depth: a caller that
+    ``known`` are values with their texts from before: where a key's text is the same, so is the object. A key that
+    occurs twice comes twice. Raises ValueError as ``loads`` does, but doesn't check the depth: a caller that
     knows a value's text already needs no check. The caller checks that the text begins with ``{``.
     """
     place = _end(text, _end(text, 0) + 1)
@@ -96,11 +104,16 @@ def members(text: str) -> Iterator[tuple[str, Json, str]]:
         if text[place : place + 1] != ":":
             raise json.JSONDecodeError("Expecting ':' delimiter", text, place)
         start = _end(text, place + 1)
-        try:
-            value, place = _STRICT.raw_decode(text, start)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
-        yield key, value, text[start:place]
+        value, own = known.get(key, _UNKNOWN) if known else _UNKNOWN
+        if own and text.startswith(own, start) and _ends_at(text, start + len(own)):
+            place = start + len(own)
+        else:
+            try:
+                value, place = _STRICT.raw_decode(text, start)
+            except RecursionError as error:
+                raise ValueError("nested too deeply") from error
+            own = text[start:place]
+        yield key, value, own
         place = _end(text, place)
         more = text[place : place + 1] == ","
         if more:
@@ -109,6 +122,36 @@ def members(text: str) -> Iterator[tuple[str, Json, str]]:
         raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
     if _end(text, place + 1) != len(text):
         raise json.JSONDecodeError("Extra data", text, place + 1)
+
+
+class ObjectReader:
+    """Reads JSON objects of which each has most members in common with the one before: these are the same values.
+
+    Values are shared between objects, so don't change them. Safe for several threads.
+    """
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, tuple[Json, str]] = {}
+
+    def loads(self, text: str | bytes) -> Json:
+        """Return what ``loads`` returns for the same text, and raise what it raises."""
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        if text[_end(text, 0) : _end(text, 0) + 1] != "{":
+            return loads(text)
+        known, found = self._known, {}
+        for key, value, own in members(text, known):
+            if key not in known or value is not known[key][0]:
+                check_depth([value])
+            found[key] = value, own
+        self._known = found
+        return {key: value for key, (value, _) in found.items()}
+
+
+def _ends_at(text: str, place: int) -> bool:
+    """Tell whether a member of an object may end here: a text that begins like another number isn't that number."""
+    place = _end(text, place)
+    return text[place : place + 1] in {",", "}"}
 
 
 def _end(text: str, place: int) -> int:

@@ -24,9 +24,9 @@ _MATCHES = 5
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``did you mean a or b? `` for a misspelt name, an empty text if none that is known is close to it."""
-    close = difflib.get_close_matches(name, list(known), _MATCHES, cutoff)
+    close = difflib.get_close_matches(name, list(known), _MATCHES)
     return f"did you mean {' or '.join(close)}? " if close else ""
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from configdb_sync.jsonvalues import (
     EMPTY_DIGEST,
     MAX_DEPTH,
+    ObjectReader,
     combine_digests,
     document_digest,
     dumps,
@@ -110,6 +111,42 @@ def test_members_read_what_loads_reads(
     piece = data.draw(st.sampled_from(["", "}", "{", ",", ":", '"', " ", "]", "0", "\\", "NaN", "\x00"]))
     broken = text[:place] + piece + text[place + data.draw(st.integers(0, 1)) :]
     assert str(members_or_fault(broken)) == str(loads_or_fault(broken))
+
+
+def loads_each(texts: list[str]) -> list[str]:
+    reader = ObjectReader()
+    return [str(reading_fault(reader, text)) for text in texts]
+
+
+def reading_fault(reader: ObjectReader, text: str) -> Any:
+    try:
+        return reader.loads(text.encode(errors="surrogatepass"))
+    except ValueError:
+        return ValueError
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), values, max_size=3), max_size=5), st.sampled_from([None, 1]))
+def test_a_reader_of_objects_reads_what_loads_reads(documents: list[dict[str, Any]], indent: int | None) -> None:
+    texts = [json.dumps(document, indent=indent) for document in documents]
+    assert loads_each(texts) == [str(loads(text)) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "then",
+    ['{"a":12}', '{"a":1.0}', '{"a":1', '{"a":1]', '{"a":1,}', '{"a":1 , "b":1}', '{"a":1}x', '{"a":1,"a":2}', "1"],
+)
+def test_a_value_that_begins_as_one_before_is_not_taken_for_it(then: str) -> None:
+    assert loads_each(['{"a":1}', then])[1] == str(loads_or_fault(then))
+
+
+def test_equal_members_of_two_objects_are_the_same_value() -> None:
+    reader = ObjectReader()
+    one, other = reader.loads('{"a":{"x":[1]},"b":[1]}'), reader.loads('{"b": [2], "a":{"x":[1]} }')
+    assert (one, other) == ({"a": {"x": [1]}, "b": [1]}, {"b": [2], "a": {"x": [1]}})
+    assert one["a"] is other["a"]
+    nested = '{"a":' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}"
+    with pytest.raises(ValueError, match="deep"):
+        reader.loads(nested)
 
 
 def test_members_give_a_key_each_time_it_is_there() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from configdb_sync.errors import StateError
+from configdb_sync.store.engine import use_wal
 
 _BUSY_SECONDS = 60.0
 
@@ -46,7 +47,7 @@ def overwrite(source: Path, target: Path) -> None:
         if not target.exists():
             _create_closed(target)
         with _opened(source) as copy, _opened(target) as live:
-            live.execute("PRAGMA journal_mode=WAL")
+            use_wal(live.execute)
             copy.backup(live)
 
 

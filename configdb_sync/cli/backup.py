@@ -85,7 +85,7 @@ def dump(session: Session, *, environment: int, levels: tuple[str, ...], encrypt
     Writes all values and overrides into FOLDER, which must be new or empty. The files are readable only by their owner.
     Without --encrypt they contain passwords in clear text.
     """
-    from configdb_sync.cli.values import level_path
+    from configdb_sync.cli.targets import level_path
     from configdb_sync.configdb import dump as dumps
 
     if encrypt and session.keyring is None:

@@ -195,10 +195,11 @@ class Session:
 
 
 def sign_log_lines(run: str) -> None:
-    """Put the identity of the run, or of the service, into every line that the command logs."""
+    """Put the identity of the run, or of the service, into every line that is logged; with ``--debug`` the time."""
+    time = "%(asctime)s " if _LOG.isEnabledFor(logging.DEBUG) else ""
     for handler in logging.getLogger().handlers:
         if type(handler) is logging.StreamHandler:
-            handler.setFormatter(logging.Formatter(f"%(levelname)s {run} %(name)s: %(message)s"))
+            handler.setFormatter(logging.Formatter(f"{time}%(levelname)s {run} %(name)s: %(message)s"))
 
 
 def open_session(flags: Mapping[str, Any], file: str | None, options: Mapping[str, Any]) -> Session:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli.help import command
+from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import BUS, env_option, format_option, node_names, node_option, shown, with_session
-from configdb_sync.cli.output import show_json
+from configdb_sync.cli.output import show_json, show_note
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import BusError, NodeError, ProductError, StateError
 from configdb_sync.exits import Exit, exit_of
@@ -299,8 +300,8 @@ def _skew(trials: Sequence[NodeCheck]) -> str:
 @command("ping", example="configdb-sync ping --node 1,2,3")
 @with_session("state", *BUS)
 @node_option
-@format_option("text", "json")
-def ping(session: Session, *, nodes: tuple[str, ...], form: str) -> Exit:
+@list_options("answered", "node", "answered")
+def ping(session: Session, *, nodes: tuple[str, ...], output: ListOutput) -> Exit:
     """Show which nodes answer over MCollective.
 
     Waits 5 seconds, or as long as --mco-timeout says; with --node only until these nodes have answered. Changes
@@ -314,12 +315,13 @@ def ping(session: Session, *, nodes: tuple[str, ...], form: str) -> Exit:
     with open_bus(settings) as bus:
         found = bus.discover(timeout=timeout, expected=expected)
     missing = [name for name in expected if name not in found]
-    if form == "json":
-        show_json({"answered": found, "missing": missing})
+    if not output.is_own:
+        rows = [{"node": name, "answered": name in found} for name in (*found, *missing)]
+        output.show(found, {"missing": missing}, rows=rows)
     else:
         for name in found:
             click.echo(name)
-        click.echo(f"{len(found)} nodes answered" + (f", missing: {', '.join(missing)}" if missing else ""), err=True)
+        show_note(f"{len(found)} nodes answered" + (f", missing: {', '.join(missing)}" if missing else ""))
     if not found:
         return Exit.NODES
     return Exit.PARTIAL if missing else Exit.OK

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
+from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import (
     CONNECTION,
     NAILGUN,
@@ -38,8 +40,12 @@ _only_env_option = env_option("Only this environment.", required=False)
 @with_session(*CONNECTION, "levels")
 @_only_env_option
 @file_option("--html", "file", text="Also write a page with nodes, runs and documents, readable only by its owner.")
-@format_option("text", "json")
-def status(session: Session, *, environment: int | None, file: Path | None, form: str) -> None:
+@list_options(
+    "environments",
+    *("environment", "status", "status_details", "resource_count"),
+    *(f"last_run.{name}" for name in ("run", "started_at", "outcome", "nodes", "nodes_failed")),
+)
+def status(session: Session, *, environment: int | None, file: Path | None, output: ListOutput) -> None:
     """Show the status and the last run of environments."""
     from configdb_sync.status_page.api import StatusApi
     from configdb_sync.tenants.context import ApiLimits, Context
@@ -55,8 +61,8 @@ def status(session: Session, *, environment: int | None, file: Path | None, form
                 from configdb_sync.status_page.single_file import page
 
                 _write_page(file, page(api, SystemClock().now(), environment))
-    if form == "json":
-        show_json({"environments": found})
+    if not output.is_own:
+        output.show(found)
         return
     for line in map(_status_line, found):
         click.echo(line)
@@ -110,9 +116,14 @@ def _status_line(one: dict[str, Any]) -> str:
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N", help="List length."
 )
-@format_option("text", "json", "markdown")
-@click.argument("run", required=False)
-def runs(session: Session, *, environment: int | None, limit: int, form: str, run: str | None) -> None:
+@list_options(
+    "runs",
+    *("run", "environment", "kind", "stage", "started", "finished", "outcome", "exit", "nodes", "uploads", "writes"),
+    *("problems", "bytes", "author", "host", "place", "digest"),
+    own=("text", "markdown"),
+)
+@click.argument("run", required=False, shell_complete=completion.runs)
+def runs(session: Session, *, environment: int | None, limit: int, output: ListOutput, run: str | None) -> None:
     """List runs, or show one.
 
     Lists active and past runs, the newest first. RUN is the beginning of a run's ID, or `last`.
@@ -125,17 +136,19 @@ def runs(session: Session, *, environment: int | None, limit: int, form: str, ru
         past = PastRuns(database, SystemClock())
         if run is None:
             found = past.newest(environment, limit)
-            if form == "json":
-                show_json({"runs": [run_json(one) for one in found]})
-            else:
+            if output.is_own:
                 show_lines(runs_lines(found, environment))
+            else:
+                output.show(map(run_json, found))
             return
         one = past.find(run, environment)
         nodes, report = past.nodes_of(one.identity), past.report_of(one.identity)
-    if form == "json":
+    if output.is_table:
+        output.show([run_json(one)])
+    elif not output.is_own:
         listed = [vars(node) for node in nodes]
-        show_json(run_json(one) | {"done": listed, "report": None if report is None else report["json"]})
-    elif form == "markdown":
+        show_json(run_json(one) | {"done": listed, "report": None if report is None else report["json"]}, output.form)
+    elif output.form == "markdown":
         if report is None:
             raise SettingsError(f"run {one.identity} left no report", way_out="show it with --format text")
         click.echo("\n".join(report["markdown"]))

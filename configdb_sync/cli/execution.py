@@ -54,13 +54,19 @@ LAST_WORDS = 1.0
 
 @dataclass(frozen=True)
 class ResultWriter:
-    """Where a result goes: to standard output in one of ``render.FORMS``, and to the file of ``--report``."""
+    """Where a result goes: to standard output in one of ``render.FORMS``, and to the file of ``--report``.
+
+    ``brief``: standard output has the same change of many nodes once.
+    """
 
     form: str
     report: Path | None
+    brief: bool = False
 
     def check(self) -> None:
-        """Raise ``SettingsError`` if the report can't be written, before anything is done."""
+        """Raise ``SettingsError`` if the result can't be shown or written so, before anything is done."""
+        if self.brief and self.form == "json":
+            raise SettingsError("--summary and --format json exclude each other", way_out="JSON has every node")
         if self.report is None:
             return
         form_of(self.report)
@@ -85,7 +91,7 @@ class ResultWriter:
 
     def show(self, found: Plan | Report) -> None:
         """Print the result."""
-        show_lines(lines(found, self.form), coloured=self.form == "text")
+        show_lines(lines(found, self.form, brief=self.brief), coloured=self.form == "text")
 
 
 _ANOTHER = "name another file with --report"

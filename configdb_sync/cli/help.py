@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,9 @@ import click
 
 WHAT, _OWN, GENERAL = "What", "Options", "General"
 _FIRST = (WHAT, _OWN, "Run")
+_QUIET = "configdb_sync.quiet"
+VERBOSITY = ("--quiet", "-q", "--debug")
+"""The options that may stand before or after the name of a command."""
 
 
 class HeadedOption(click.Option):
@@ -26,11 +31,48 @@ class HeadedOption(click.Option):
         return found
 
 
+def _set_quiet(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        context.meta[_QUIET] = True
+        _set_level(context, logging.getLogger(), logging.ERROR)
+
+
+def _set_debug(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        # Not those of libraries: they log headers and bodies, which hold secrets.
+        _set_level(context, logging.getLogger("configdb_sync"), logging.DEBUG)
+
+
+def _set_level(context: click.Context, logger: logging.Logger, level: int) -> None:
+    """Set a logger's level until the command ends."""
+    context.call_on_close(functools.partial(logger.setLevel, logger.level))
+    logger.setLevel(level)
+
+
+def is_quiet() -> bool:
+    """Tell whether ``--quiet`` was given to the command at work, or to a group that it is in."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def _verbosity() -> list[click.Parameter]:
+    """Return the options that each command and group has: they may stand before or after a command's name."""
+    texts = {
+        VERBOSITY[:2]: ("Print only results and errors: no progress, no notes.", _set_quiet),
+        VERBOSITY[2:]: ("Log requests and bus calls to standard error, with times.", _set_debug),
+    }
+    return [
+        HeadedOption(names, help=text, callback=call, is_flag=True, expose_value=False, heading=GENERAL)
+        for names, (text, call) in texts.items()
+    ]
+
+
 class HelpfulCommand(click.Command):
     """A command whose help has its options under headings and ends with an example."""
 
     def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.params += _verbosity()
         self.example = example
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -56,6 +98,10 @@ class CommandGroup(click.Group):
     """A group that lists its commands in the order of declaration and suggests the nearest name for a wrong one."""
 
     command_class = HelpfulCommand
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _verbosity()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""

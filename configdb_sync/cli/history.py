@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli.help import command
-from configdb_sync.cli.options import CONNECTION, comment_option, env_option, format_option, with_session
-from configdb_sync.cli.values import ValueTarget, report, target_options, warn_of_node
+from configdb_sync.cli.listing import ListOutput, list_options
+from configdb_sync.cli.options import CONNECTION, comment_option, env_option, with_session
+from configdb_sync.cli.output import show_note
+from configdb_sync.cli.targets import ValueTarget, dry_run_option, report, target_options, warn_of_node
 from configdb_sync.configdb import typed
 from configdb_sync.errors import SettingsError
 
@@ -21,14 +23,13 @@ if TYPE_CHECKING:
 _kind_option = click.option(
     "--values", "kind", flag_value="values", default="overrides", help="The values, not the overrides."
 )
-_format_option = format_option(*typed.FORMATS, short=True)
 
 
 @command("history", example="configdb-sync history --env 1 --level nodes=3 --data-source globals")
 @target_options
 @_kind_option
-@_format_option
-def history(target: ValueTarget, *, kind: str, form: str) -> None:
+@list_options("versions", "number", "time", "author", "run", "comment", "digest")
+def history(target: ValueTarget, *, kind: str, output: ListOutput) -> None:
     """List the versions of overrides or values.
 
     Shows who changed a data source at a level, when, in which run, and why.
@@ -39,8 +40,8 @@ def history(target: ValueTarget, *, kind: str, form: str) -> None:
     with session.client() as client:
         place = target.place(client)
         found = histories(client, session.versions).history(place, kind)
-    if form != "plain":
-        click.echo(typed.text([dataclasses.asdict(version) for version in found], form))
+    if not output.is_own:
+        output.show(map(dataclasses.asdict, found), _about(place, kind))
         return
     if not found:
         click.echo(f"{place.data_source} at {place.level_text} has no {kind}.")
@@ -48,17 +49,18 @@ def history(target: ValueTarget, *, kind: str, form: str) -> None:
         click.echo(_row(f"{version.number:>4}", version.time, version.author, version.run, version.comment))
 
 
-@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --from 2")
+@command("diff", example="configdb-sync diff --env 1 --level nodes=3 --data-source globals --old 2")
 @target_options
 @_kind_option
-@click.option("--from", "old", type=int, metavar="VERSION", help="Older version.  [default: the one before --to]")
-@click.option("--to", "new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
-def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None) -> None:
+@click.option("--old", type=int, metavar="VERSION", help="Older version.  [default: the one before --new]")
+@click.option("--new", type=int, metavar="VERSION", help="Newer version.  [default: the newest]")
+@list_options("changes", "key", "before", "after")
+def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None, output: ListOutput) -> None:
     """Show the changes between two versions.
 
     Secrets are masked.
     """
-    from configdb_sync.sync.diff import changes
+    from configdb_sync.sync.diff import change_json, changes
     from configdb_sync.sync.history import histories
 
     session = target.session
@@ -72,8 +74,12 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None) ->
         number = since.number if since else 0
         one = past.version(place, kind, number) if since else {}
         other = past.version(place, kind, to.number)
+    found = changes(one, other, session.masker)
+    if not output.is_own:
+        output.show(map(change_json, found), _about(place, kind) | {"old": number, "new": to.number})
+        return
     click.echo(f"{place.data_source} at {place.level_text}, {kind}: version {number} to {to.number}")
-    for change in changes(one, other, session.masker):
+    for change in found:
         sides = " -> ".join(text for text in (change.before, change.after) if text is not None)
         click.echo(f"  {change.sign} {typed.shown_path(change.path)}: {sides}")
 
@@ -83,7 +89,8 @@ def diff(target: ValueTarget, *, kind: str, old: int | None, new: int | None) ->
 @_kind_option
 @click.option("--to", "number", type=click.IntRange(0), metavar="VERSION", help="Default: the one before the newest.")
 @comment_option
-def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None) -> None:
+@dry_run_option
+def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str | None, dry_run: bool) -> None:
     """Go back to an older version.
 
     Writes the content of that version as a new version.
@@ -98,7 +105,13 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
             versions = past.history(place, kind)
             newest = _chosen(versions, None, place, kind).number
             number = next((version.number for version in versions if version.number < newest), 0)
-        report(past.revert(place, kind, number), "reverted")
+        if dry_run:
+            from configdb_sync.cli.dry_run import show_edit
+
+            content = past.version(place, kind, number) if number else {}
+            show_edit(session, client, place, kind, lambda _: content)
+        else:
+            report(past.revert(place, kind, number), "reverted")
     if kind == "values":
         warn_of_node(place)
 
@@ -107,22 +120,27 @@ def revert(target: ValueTarget, *, kind: str, number: int | None, comment: str |
 @with_session(*CONNECTION)
 @env_option(lowest=0)
 @click.option("--expiring", metavar="DURATION", help="Only overrides that end within this time, like 12h or 7d.")
-@_format_option
-def overrides(session: Session, *, environment: int, expiring: str | None, form: str) -> None:
+@list_options(
+    "overrides",
+    *("level", "data_source", "key", "value", "effect", "until", "reason", "author", "time", "run", "comment"),
+)
+def overrides(session: Session, *, environment: int, expiring: str | None, output: ListOutput) -> None:
     """List all overrides of an environment.
 
     Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
+    from configdb_sync.cli.override_checks import with_unread
     from configdb_sync.cli.override_notes import ending_before, listed_overrides
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = listed_overrides(notes, environment, before, session.masker)
+        found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
         whole = client.keeps_versions
     if not whole:
-        click.echo("Note: this server lists no overrides; these are those that configdb-sync set.", err=True)
-    if form != "plain":
-        click.echo(typed.text([one.json for one in found], form))
+        show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
+    if not output.is_own:
+        rows = [row for one in found for row in one.rows]
+        output.show([one.json for one in found], {"environment": environment}, rows=rows)
         return
     if not found:
         what = "no overrides" if before is None else f"no overrides that end within {expiring}"
@@ -136,6 +154,15 @@ def overrides(session: Session, *, environment: int, expiring: str | None, form:
                 click.echo(_row(f"        {text}"))
 
 
+def _about(place: DocumentAddress, kind: str) -> dict[str, Any]:
+    return {
+        "environment": place.env,
+        "level": place.level_text,
+        "data_source": place.data_source,
+        "kind": kind,
+    }
+
+
 def _effects(note: OverrideNote) -> list[tuple[str, str]]:
     lines = []
     for key in note.keys:
@@ -144,6 +171,8 @@ def _effects(note: OverrideNote) -> list[tuple[str, str]]:
             ("none", "equal"): "  (no effect: the value below it is the same)",
             ("none", "hidden"): f"  (no effect: {hidden})",
             ("partial", "hidden"): f"  ({hidden})",
+            ("none", "other data source"): f"  (no effect: Puppet reads it from {key.data_source})",
+            ("partial", "other data source"): f"  (no effect on some nodes: Puppet reads it from {key.data_source})",
         }
         lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
     return lines

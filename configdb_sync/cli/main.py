@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -32,8 +33,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "find": ("queries.find_keys", "Find keys and values on all nodes."),
         "compare": ("queries.compare", "Show how nodes or environments differ."),
         "get": ("values.get_value", "Print a data source, or one key of it."),
-        "override": ("values.override", "Override a key for a node or a group of nodes."),
-        "rm-override": ("values.rm_override", "Remove an override."),
+        "override": ("override_commands.override", "Override keys for nodes or groups of nodes."),
+        "rm-override": ("override_commands.rm_override", "Remove overrides."),
         "overrides": ("override_files.overrides", "List all overrides, or keep them in a file."),
         "set": ("values.set_value", "Write a value at a level of the hierarchy."),
         "del": ("values.del_value", "Delete a value at a level of the hierarchy."),
@@ -64,6 +65,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 """Every command by its heading and name: its module and function below ``configdb_sync.cli``, and its short help."""
+
+
+VARIABLE = "_CONFIGDB_SYNC_COMPLETE"
+"""The variable by which a shell asks for completion."""
 
 
 class LazyGroup(CommandGroup):
@@ -103,9 +108,13 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its code; an error is one line on standard error."""
     output.guard()
+    if VARIABLE in os.environ:
+        from configdb_sync.cli import completion
+
+        completion.answer(cli, VARIABLE)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False)
+        result: Any = cli.main(arguments, prog_name="configdb-sync", standalone_mode=False, color=_colours())
     except ProductError as error:
         _fail(str(error), exit_of(error))
     except click.ClickException as error:
@@ -121,6 +130,11 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; no file or document is half written, run again to continue", Exit.INTERNAL)
     sys.exit(result if isinstance(result, int) else Exit.OK)
+
+
+def _colours() -> bool | None:
+    """Return False if the environment wants no colours (https://no-color.org), None if the terminal decides."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 def _fail(text: str, code: Exit) -> None:

@@ -12,6 +12,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import GENERAL, WHAT, HeadedOption
 from configdb_sync.closed_files import open_closed
 from configdb_sync.errors import SettingsError
@@ -149,8 +150,8 @@ def shown(value: Any) -> str:
 
 
 def what_option(*names: str, **attributes: Any) -> Callable[[F], F]:
-    """Return an option that says what the command works on."""
-    return _headed(WHAT, *names, **attributes)
+    """Return an option that says what the command works on; the shell completes values of names that it knows."""
+    return _headed(WHAT, *names, shell_complete=completion.OF_OPTIONS.get(names[0]), **attributes)
 
 
 class _WholeNumber(click.IntRange):
@@ -165,8 +166,8 @@ def env_option(text: str = "The environment's number.", *, lowest: int = 1, requ
     return what_option("--env", "environment", type=kind, required=required, metavar="N", help=text)
 
 
-def format_option(*forms: str, short: bool = False) -> Callable[[F], F]:
-    """Return the option of the output format; the first is the default."""
+def format_option(*forms: str, short: bool = True) -> Callable[[F], F]:
+    """Return the option of the output format; the first is the default. ``short``: also as ``-f``."""
     names = ("--format", *(("-f",) if short else ()), "form")
     return click.option(*names, type=click.Choice(forms), default=forms[0], show_default=True, help="Output format.")
 

@@ -14,14 +14,16 @@ import os
 import secrets
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
+from configdb_sync.cli.help import is_quiet
 from configdb_sync.errors import SettingsError
+from configdb_sync.jsonvalues import OUTPUT_VERSION, Json
 
 if TYPE_CHECKING:
     from configdb_sync.sync.report import ProgressListener
@@ -37,9 +39,18 @@ def show_lines(text: Iterable[str], *, coloured: bool = True) -> None:
         click.echo(click.style(line, fg=colour) if colour else line)
 
 
-def show_json(value: Any) -> None:
-    """Print a JSON value, indented."""
-    click.echo(json.dumps(value, indent=2))
+def show_json(fields: Mapping[str, Json], form: str = "json") -> None:
+    """Print fields as an object with the version of its form (``outputs.schema.json`` beside this module).
+
+    ``form``: ``json`` or ``yaml``.
+    """
+    whole = {"version": OUTPUT_VERSION, **fields}
+    if form == "yaml":
+        from configdb_sync.configdb import typed
+
+        click.echo(typed.text(whole, form))
+    else:
+        click.echo(json.dumps(whole, indent=2))
 
 
 def write_private(path: Path, text: str) -> None:
@@ -56,13 +67,20 @@ def write_private(path: Path, text: str) -> None:
         raise
 
 
+def show_note(text: str) -> None:
+    """Print a note on standard error, unless ``--quiet`` was given."""
+    if not is_quiet():
+        click.echo(text, err=True)
+
+
 _MOST_LINES = 10
 
 
 class LineProgress:
-    """Progress as a few plain lines, for logs."""
+    """Progress as a few plain lines, for logs; ``quiet``: as none."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._total = 0
         self._done = 0
         self._said = 0
@@ -80,6 +98,8 @@ class LineProgress:
     def node_done(self, node: str, problems: int) -> None:
         """Print a line for every tenth of the nodes, and for every node with problems."""
         self._done += 1
+        if self._quiet:
+            return
         if problems:
             print(f"node {node}: {problems} problem{'s' if problems > 1 else ''}", file=sys.stderr)
         part = self._done * _MOST_LINES // self._total if self._total else 0
@@ -89,10 +109,10 @@ class LineProgress:
 
 
 def progress_for() -> AbstractContextManager[ProgressListener]:
-    """Return the progress that fits standard error."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+    """Return the progress that fits standard error, one without output after ``--quiet``."""
+    if not is_quiet() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return BarProgress()
-    return LineProgress()
+    return LineProgress(quiet=is_quiet())
 
 
 class BarProgress:
@@ -195,7 +215,8 @@ def _wrapped(stream: TextIO | None, descriptor: int, *, heed: bool) -> TextIO:
     encoding, by_line = "utf-8", True
     if isinstance(stream, io.TextIOWrapper):
         stream.flush()
-        encoding, by_line = stream.encoding, stream.line_buffering
+        # PYTHONUNBUFFERED replaces the buffering by lines: without either, progress would come at the end.
+        encoding, by_line = stream.encoding, stream.line_buffering or stream.write_through
     # Names that are no text, and characters that the terminal lacks, are shown escaped rather than raise an error.
     return io.TextIOWrapper(
         io.BufferedWriter(GuardedStream(descriptor, heed=heed)),

@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-
-import click
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from configdb_sync.cli.command_session import Session
-from configdb_sync.cli.queries import settings_below
-from configdb_sync.cli.values import Allowed
+from configdb_sync.cli.output import show_note
+from configdb_sync.cli.override_notes import ListedOverride
+from configdb_sync.cli.queries import settings_of
+from configdb_sync.cli.targets import Allowed
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import DocumentAddress
+from configdb_sync.configdb.model import OVERRIDES, DocumentAddress, OverrideNote, ServerKind
 from configdb_sync.errors import ProductError, SettingsError, UnsupportedError
+from configdb_sync.hiera.arrangement import NodeSettings
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Json
-from configdb_sync.names import LevelPath
+from configdb_sync.names import LevelPath, levels_of, place_of
 from configdb_sync.overrides import checks
-from configdb_sync.queries.node_settings import NodeSettings
 
 _SHOWN = 12
 
 
 @dataclass(frozen=True)
 class NodesBelow:
-    """The nodes at and below a level: what an override there covers, and what hides it. They are read once, on first
-    use; the errors of the client are raised then."""
+    """The nodes at and below some places: what an override there covers, and what hides it. They are read once, on
+    first use; the errors of the client are raised then."""
 
     session: Session
     client: ConfigDBClient
     environment: int
-    levels: LevelPath
+    places: Sequence[LevelPath]
     allowed: Allowed
 
     @functools.cached_property
     def _settings(self) -> list[NodeSettings]:
         addresses = self.session.addresses(self.client, self.environment)
-        if not self.allowed.new_node and self.levels and self.levels[-1][0] == addresses.node_level:
-            known = self.client.level_values(self.environment, addresses.node_level)
-            checks.check_nodes([self.levels[-1][1]], known)
-        return settings_below(self.session, self.client, self.environment, self.levels)
+        named = [levels[-1][1] for levels in self.places if levels and levels[-1][0] == addresses.node_level]
+        if named and not self.allowed.new_node:
+            checks.check_nodes(named, self.client.level_values(self.environment, addresses.node_level))
+        own_levels = None if () in self.places else [levels[-1] for levels in self.places]
+        return list(settings_of(self.session, self.client, self.environment, own_levels))
 
-    @property
-    def _read_by_puppet(self) -> dict[str, tuple[Layer, ...]]:
-        return {one.node: one.layers for one in self._settings}
+    def _below(self, levels: LevelPath) -> list[NodeSettings]:
+        return [one for one in self._settings if one.levels[: len(levels)] == levels]
 
     def source_of(self, path: KeyPath) -> str:
         """Return the data source that Puppet reads a key from. Raises ``SettingsError``."""
-        nodes = self._read_by_puppet
+        nodes = {one.node: one.layers for one in self._settings}
         found = checks.source_of(nodes, path)
         if found is None:
             close = checks.close_keys([layer.document for layers in nodes.values() for layer in layers], path)
@@ -58,29 +59,80 @@ class NodesBelow:
                 f"no node of that level has the key {edits.shown_key(path)}",
                 way_out=f"{hint} the data source of a new key with --data-source",
             )
-        click.echo(f"Puppet reads {edits.shown_key(path)} from {found}.", err=True)
+        show_note(f"Puppet reads {edits.shown_key(path)} from {found}.")
         return found
 
     def check(self, data_source: str, path: KeyPath, value: Json) -> list[str]:
-        """Return what the author must know: which data source hides the override, on which nodes.
+        """Return what the author of overrides of a key at all of the places must know: which data source hides them, on
+        which nodes.
 
-        Raises ``SettingsError`` for a node that no run has seen, a key that no node of the level has, and a value of
+        Raises ``SettingsError`` for a node that no run has seen, a key that no node of a place has, and a value of
         another type than those that it covers, unless ``allowed`` says that it is meant. tuning-box 0.1.0 can't list
         its nodes: there nothing is checked.
         """
-        try:
-            everything = {one.node: one.everything for one in self._settings}
-        except UnsupportedError:
-            return []
+        for levels in self.places:
+            try:
+                self._check_at(levels, data_source, path, value)
+            except UnsupportedError:
+                return []
+            except SettingsError as error:
+                if len(self.places) == 1:
+                    raise
+                raise replace(error, what=f"{place_of(levels)}: {error.what}") from None
+        return _hidden({one.node: one.layers for one in self._settings}, data_source, path)
+
+    def _check_at(self, levels: LevelPath, data_source: str, path: KeyPath, value: Json) -> None:
+        everything = {one.node: one.everything for one in self._below(levels)}
         if everything and not self.allowed.new_key:
             checks.check_key(everything, data_source, path)
         if not self.allowed.change_type:
-            documents = [
-                layer.document for layers in everything.values() for layer in layers if layer.name == data_source
-            ]
-            covered = [edits.get(document, path) for document in documents if edits.has(document, path)]
-            checks.check_type(covered, value, path)
-        return _hidden(self._read_by_puppet, data_source, path)
+            checks.check_type(checks.covered(everything, data_source, path), value, path)
+
+
+def with_unread(
+    session: Session, client: ConfigDBClient, environment: int, listed: Sequence[ListedOverride]
+) -> list[ListedOverride]:
+    """Return listed overrides that also say which of them Puppet does not read, since another data source has the key.
+
+    Servers that can't list their nodes don't tell. Raises ``ConfigDBError``.
+    """
+    # A document is that of its innermost level.
+    places = {(one.document.place, one.document.data_source): levels_of(one.document.place)[-1:] for one in listed}
+    if not places or client.server() is ServerKind.LEGACY:
+        return list(listed)
+    within = None if () in places.values() else {level for levels in places.values() for level in levels}
+    leaves: dict[tuple[str, str], dict[str, list[KeyPath]]] = {}
+    read: dict[tuple[str, str, str], list[str | None]] = {}
+    for node in settings_of(session, client, environment, within):
+        for (place, data_source), levels in places.items():
+            if not set(levels) <= set(node.levels):
+                continue
+            if (place, data_source) not in leaves:
+                path = node.levels[: max((node.levels.index(level) + 1 for level in levels), default=0)]
+                leaves[place, data_source] = _leaves(client, environment, path, data_source)
+            for key, paths in leaves[place, data_source].items():
+                by = checks.hidden_by(node.layers, data_source, paths)
+                read.setdefault((place, data_source, key), []).append(by)
+    return [replace(one, document=_marked(one.document, read)) for one in listed]
+
+
+def _leaves(client: ConfigDBClient, environment: int, levels: LevelPath, data_source: str) -> dict[str, list[KeyPath]]:
+    place = changes.find(client, environment, levels, data_source)
+    overrides, beneath = changes.read(client, place, OVERRIDES), changes.beneath(client, place)
+    return {key: checks.overridden_leaves(beneath, overrides, key) for key in overrides}
+
+
+def _marked(document: OverrideNote, read: Mapping[tuple[str, str, str], Sequence[str | None]]) -> OverrideNote:
+    keys = []
+    for key in document.keys:
+        found = read.get((document.place, document.data_source, key.key), ())
+        by = next((one for one in found if one is not None), None)
+        if by is None or key.effect == "none":
+            keys.append(key)
+        else:
+            effect = "partial" if None in found else "none"
+            keys.append(replace(key, effect=effect, reason="other data source", data_source=by))
+    return replace(document, keys=tuple(keys))
 
 
 def explained(error: SettingsError, client: ConfigDBClient, place: DocumentAddress) -> ProductError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli import history
-from configdb_sync.cli.help import CommandGroup
+from configdb_sync.cli.help import VERBOSITY, CommandGroup
 from configdb_sync.cli.options import (
     CONNECTION,
     comment_option,
@@ -24,7 +24,7 @@ from configdb_sync.cli.options import (
     with_session,
 )
 from configdb_sync.cli.output import show_json, show_lines, write_private
-from configdb_sync.cli.values import AT_NEXT_SYNC
+from configdb_sync.cli.targets import AT_NEXT_SYNC
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from configdb_sync.addresses import Addresses, Seen
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
-    from configdb_sync.configdb.model import DocumentAddress
+    from configdb_sync.configdb.model import Definition, DocumentAddress, Environment
     from configdb_sync.masking import Masker
     from configdb_sync.names import LevelPath
     from configdb_sync.overrides.application import Applier, DocumentPlan, KeyChange
@@ -52,7 +52,8 @@ class _ListingGroup(CommandGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the rest of the arguments, the name of the command put before options that come without one."""
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        first = next((one for one in args if one not in VERBOSITY), "-")
+        if first.startswith("-") and first not in ctx.help_option_names:
             args = [_LIST, *args]
         return super().parse_args(ctx, args)
 
@@ -124,8 +125,16 @@ class _Places:
     def _seen(self) -> Seen:
         return self.session.seen(self.environment)
 
+    @functools.cached_property
+    def _known(self) -> tuple[Environment, Mapping[str, Definition]]:
+        """The environment with its definitions."""
+        from configdb_sync.configdb import changes
+
+        found = changes.existing(self.client, self.environment)
+        return found, self.client.definitions(found)
+
     def levels(self, text: str) -> LevelPath:
-        """Return the level path of a text. Raises as ``values.level_path``."""
+        """Return the level path of a text. Raises as ``targets.level_path``."""
         from configdb_sync.configdb import changes
 
         return self._addresses.named(changes.parse_levels((text,)), lambda: self._seen) if text else ()
@@ -137,7 +146,6 @@ class _Places:
 
         Raises ``ConfigDBError``.
         """
-        from configdb_sync.configdb import changes
         from configdb_sync.configdb.model import ServerKind
         from configdb_sync.overrides import export
 
@@ -151,13 +159,13 @@ class _Places:
                     path = self.levels(level)
                 yield level, path, document.data_source
             return
-        known = changes.existing(client, environment)
+        known, definitions = self._known
         values = {value for node in self._seen for value in self._addresses.values_of(node, self._seen)}
         if client.server() is not ServerKind.LEGACY and self._addresses.node_level in known.levels:
             values.update(client.level_values(environment, self._addresses.node_level))
         paths = self._addresses.paths(values, self._seen)
         whole = {path[:depth] for path in paths.values() for depth in range(len(path) + 1)} | {()}
-        for data_source in client.definitions(known):
+        for data_source in definitions:
             for path in sorted(whole):
                 yield export.level_text(path[-1:]), path, data_source
             for value in sorted(values - paths.keys()):
@@ -167,7 +175,7 @@ class _Places:
         """Return a place. Raises as ``changes.find``."""
         from configdb_sync.configdb import changes
 
-        return changes.find(self.client, self.environment, levels, data_source)
+        return changes.find_in(self.client, *self._known, levels, data_source)
 
 
 def _overridden(places: _Places, notes: NoteStore) -> tuple[list[Wanted], list[str]]:
@@ -231,7 +239,7 @@ def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there was something to change.")
 @click.option("--prune", is_flag=True, help="Remove what an earlier apply of the file set and it no longer has.")
-@format_option("text", "json")
+@format_option("text", "json", short=False)
 @comment_option
 def apply_command(
     session: Session,

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -103,7 +103,19 @@ class ListedOverride:
             | {name: value for name, value in to_json(one).items() if name not in hidden}
             for one in self.notes
         ]
-        return {**dataclasses.asdict(self.document), "notes": notes}
+        document = dataclasses.asdict(self.document)
+        return {"level": document.pop("place"), **document, "keys": [*document["keys"]], "notes": notes}
+
+    @property
+    def rows(self) -> list[dict[str, Json]]:
+        """The same in rows: one for each key with a note, and for each top-level key without any."""
+        whole = self.json
+        shared = {name: whole[name] for name in ("level", "data_source", "author", "time", "run", "comment")}
+        rows = []
+        for key in self.document.keys:
+            noted = [note for note in whole["notes"] if note["key"][0] == key.key]
+            rows += [shared | {"effect": key.effect} | note for note in noted or [{"key": [key.key]}]]
+        return rows
 
     def lines(self, key: str) -> list[str]:
         """Return a line for each note of a top-level key or of a key below it."""
@@ -151,11 +163,4 @@ def _keys(overrides: dict[str, Json], effect: Callable[[str, str, str | None, in
 
 
 def _line(note: Note, value: Json) -> str:
-    which = f"{shown_key(note.path)} = {one_line(dumps(value), _SHOWN)}, "
-    until = "" if note.until is None else f", until {time_text(note.until)}"
-    return f"{which}{note.author}, {time_text(note.time)}{until}{'' if note.reason is None else f': {note.reason}'}"
-
-
-def time_text(moment: datetime) -> str:
-    """Return a time as people read it, in UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{shown_key(note.path)} = {one_line(dumps(value), _SHOWN)}, {note.about}"

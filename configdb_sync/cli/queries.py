@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from configdb_sync.cli import completion
 from configdb_sync.cli.help import command
+from configdb_sync.cli.listing import ListOutput, list_options
+from configdb_sync.cli.node_choice import NamedNodes, named_nodes
 from configdb_sync.cli.options import (
     CONNECTION,
     env_option,
@@ -20,22 +23,21 @@ from configdb_sync.cli.options import (
     what_option,
     with_session,
 )
-from configdb_sync.cli.output import show_json
+from configdb_sync.cli.output import show_note
 from configdb_sync.configdb.edits import shown_key
-from configdb_sync.errors import DocumentError, MissingError, NodeError, SettingsError
+from configdb_sync.errors import DocumentError, NodeError, SettingsError, UnknownNameError
 from configdb_sync.exits import Exit
 from configdb_sync.jsonvalues import ABSENT, Json, canonical
 
 if TYPE_CHECKING:
-    from configdb_sync.addresses import Addresses
     from configdb_sync.cli.command_session import Session
     from configdb_sync.configdb.client import ConfigDBClient
     from configdb_sync.configdb.model import Environment
+    from configdb_sync.hiera.arrangement import Arrangement, Asker, NodeSettings
     from configdb_sync.masking import Masker
     from configdb_sync.names import LevelPath
     from configdb_sync.queries.comparison import Difference, Group
     from configdb_sync.queries.explanation import Explanation
-    from configdb_sync.queries.node_settings import Arrangement, Asker, NodeSettings
 
 _SHOWN_NODES = 12
 _QUERY = (*CONNECTION, "data_sources", "levels", "parallel")
@@ -46,14 +48,14 @@ _MERGES = ("first", "unique", "hash", "deep")
 @with_session(*_QUERY)
 @env_option()
 @what_option("--node", "node", required=True, metavar="NAME", help="The node: its ID, FQDN, or name.")
-@click.argument("key")
+@click.argument("key", shell_complete=completion.keys)
 @click.option("--merge", type=click.Choice(_MERGES), default="first", show_default=True, help="Hiera's merge behavior.")
 @click.option("--explain", is_flag=True, help="Show all documents that have the key, and which one wins.")
 @what_option("--from", "place", type=click.Path(path_type=Path), metavar="DIR", help="Ask node trees, not ConfigDB.")
 @file_option("--hiera-yaml", "hiera_yaml", text="A hiera.yaml to go by instead of the node's own.")
 @click.option("--class", "calling_class", metavar="NAME", help="The Puppet class that asks.")
 @click.option("--module", "calling_module", metavar="NAME", help="The Puppet module that asks.")
-@format_option("plain", "json", "yaml", short=True)
+@format_option("plain", "json", "yaml")
 def lookup_key(
     session: Session,
     *,
@@ -75,10 +77,10 @@ def lookup_key(
     counts.
     """
     from configdb_sync.configdb import typed
+    from configdb_sync.hiera.arrangement import Asker
     from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
     from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries import explanation
-    from configdb_sync.queries.node_settings import Asker
 
     asker = Asker(calling_class, calling_module)
     try:
@@ -99,9 +101,9 @@ def lookup_key(
     elif said.answer.found:
         click.echo(typed.text(said.answer.value, form))
     for note in settings.notes:
-        click.echo(f"The hiera.yaml of node {said.node}: {note}", err=True)
+        show_note(f"The hiera.yaml of node {said.node}: {note}")
     for name in sorted(said.answer.unknown):
-        click.echo(f"The variable {name} is not known here; it counts as empty.", err=True)
+        show_note(f"The variable {name} is not known here; it counts as empty.")
     if not said.answer.found:
         close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
         raise SettingsError(
@@ -114,39 +116,38 @@ def lookup_key(
 @with_session(*_QUERY)
 @env_option()
 @node_option
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=completion.keys)
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
-@format_option("text", "json")
+@list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
-    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, form: str
+    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, output: ListOutput
 ) -> None:
     """Find keys and values on all nodes.
 
     PATTERN matches the end of a key: `debug` finds `nova.debug`, too. Each part may contain *, ? and [...]. Secrets are
     masked; a value finds a secret only if it is equal.
     """
-    from configdb_sync.queries.search import grouped, matches, parse_pattern
+    from configdb_sync.queries.search import Search, grouped, parse_pattern
 
-    wanted = parse_pattern(pattern, value)
+    search = Search(parse_pattern(pattern, value), session.masker)
     with _settings(session, environment, nodes) as settings:
         hits = grouped(
             (node.node, layer.name, path, found)
             for node in settings
             for layer in node.everything
-            for path, found in matches(layer.document, wanted, session.masker)
+            for path, found in search.matches(layer.name, layer.document)
         )
-    if form == "json":
-        show_json(
-            [
-                {
-                    "data_source": hit.data_source,
-                    "key": list(hit.path),
-                    "value": session.masker.shown(hit.path, hit.value),
-                    "nodes": list(hit.nodes),
-                }
-                for hit in hits
-            ]
-        )
+    if not output.is_own:
+        keys = [
+            {
+                "data_source": hit.data_source,
+                "key": list(hit.path),
+                "value": session.masker.shown(hit.path, hit.value),
+                "nodes": list(hit.nodes),
+            }
+            for hit in hits
+        ]
+        output.show(keys, {"environment": environment})
     else:
         for hit in hits:
             text = _text(session.masker.shown(hit.path, hit.value))
@@ -154,18 +155,18 @@ def find_keys(
         if not hits:
             # The value may be a secret: whoever looks for it knows it, others read logs.
             value_too = "" if value is None else " with that value"
-            click.echo(f"no key in environment {environment} matches {pattern}{value_too}", err=True)
+            show_note(f"no key in environment {environment} matches {pattern}{value_too}")
 
 
 @command("compare", example="configdb-sync compare --env 1 --key nova.debug")
 @with_session(*_QUERY)
 @what_option("--env", "environments", required=True, metavar="N[,M]", help="The environment, or two to compare.")
 @node_option
-@click.option("--key", "-k", metavar="KEY", help="Compare one key of all nodes.")
+@click.option("--key", "-k", metavar="KEY", shell_complete=completion.keys, help="Compare one key of all nodes.")
 @click.option("--exit-code", "coded", is_flag=True, help="Exit with 10 if there is a difference.")
-@format_option("text", "json")
+@list_options("differences", "data_source", "key", "environment", "value", "nodes")
 def compare(
-    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, form: str
+    session: Session, *, environments: str, nodes: Sequence[str], key: str | None, coded: bool, output: ListOutput
 ) -> int:
     """Show how nodes or environments differ.
 
@@ -187,7 +188,7 @@ def compare(
                 for side in (first, second)
             ]
         pairs = [pair for pair in compare_environments(*sides) if path is None or pair[0].path[: len(path)] == path]
-        _show_pairs(pairs, numbers, session.masker, form)
+        _show_pairs(output, pairs, numbers, session.masker)
         return Exit.DRIFT if pairs and coded else Exit.OK
     if key is None and len(set(node_names(nodes))) == 1:
         raise SettingsError(f"--node {nodes[0]} is only one node", way_out="name several: --node 1,2")
@@ -205,61 +206,32 @@ def compare(
             )
     else:
         found = compare_nodes(documents)
-    if form == "json":
-        show_json([_difference(one, session.masker) for one in found])
+    if not output.is_own:
+        _show_differences(output, [[one] for one in found], numbers, session.masker)
+    elif found:
+        _show_groups(found, session.masker)
     else:
-        for one in found:
-            click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
-            for group in one.groups:
-                click.echo(f"  {_value(group, one, session.masker)}  ({_nodes(group.nodes)})")
-        if not found:
-            click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
+        click.echo("there is no difference" if len(documents) > 1 else "there is only one node")
     return Exit.DRIFT if coded and any(len(one.groups) > 1 for one in found) else Exit.OK
 
 
-def named_nodes(
-    session: Session, client: ConfigDBClient, environment: int, names: Sequence[str]
-) -> dict[str, LevelPath]:
-    """Return the places of the nodes that ConfigDB knows, by the value of their level; only the named ones, if any.
+def settings_of(
+    session: Session, client: ConfigDBClient, environment: int, levels: Collection[tuple[str, str]] | None
+) -> Iterator[NodeSettings]:
+    """Yield what nodes read, as ConfigDB has it, one after another: those at or below any of some levels, None for all.
 
-    Raises ``SettingsError`` with close matches for a name that is no node's.
+    Raises ``ConfigDBError``.
     """
-    from configdb_sync.addresses import names_in
-    from configdb_sync.overrides.checks import check_nodes
+    from configdb_sync.hiera.arrangement import Arrangement
+    from configdb_sync.queries.node_settings import read_settings
 
-    addresses: Addresses = session.addresses(client, environment)
-    seen = session.seen(environment)
-    known = client.level_values(environment, addresses.node_level)
-    paths = addresses.paths(known, seen)
-    if not names:
-        return {value: paths[value] for value in known if value in paths}
-    found = {}
-    for name in names:
-        try:
-            value = addresses.named_value(name, lambda: seen)
-        except SettingsError:
-            value = name
-        if value not in paths:
-            check_nodes([name], [*known, *names_in(seen)], may_be_new=False)
-            raise SettingsError(
-                f"ConfigDB has no settings of node {name!r}",
-                way_out=f"`configdb-sync sync --env {environment} --from ...` uploads them",
-            )
-        found[value] = paths[value]
-    return found
-
-
-def settings_below(session: Session, client: ConfigDBClient, environment: int, levels: LevelPath) -> list[NodeSettings]:
-    """Return what the nodes at and below a level read, as ConfigDB has it. Raises ``ConfigDBError``."""
-    from configdb_sync.queries.node_settings import Arrangement, read_settings
-
-    nodes = named_nodes(session, client, environment, ())
-    below = {node: path for node, path in nodes.items() if path[: len(levels)] == levels}
+    nodes = NamedNodes(session, client, environment).paths
+    below = {node: path for node, path in nodes.items() if levels is None or not set(path).isdisjoint(levels)}
     arrangement = Arrangement(session.settings.data_sources)
     read = read_settings(
         client, _environment(client, environment), below, arrangement, parallel=session.settings.parallel
     )
-    return [one for _, one in read if not isinstance(one, NodeError)]
+    yield from (one for _, one in read if not isinstance(one, NodeError))
 
 
 @contextmanager
@@ -294,7 +266,7 @@ def _of_nodes(
             found = True
             yield one
     if not found:
-        raise MissingError(
+        raise UnknownNameError(
             f"ConfigDB has no settings of a node of environment {environment.id}",
             way_out=f"`configdb-sync sync --env {environment.id} --from ...` uploads them",
         )
@@ -302,7 +274,7 @@ def _of_nodes(
 
 def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker | None = None) -> Arrangement:
     from configdb_sync.hiera import hierarchy
-    from configdb_sync.queries.node_settings import NOBODY, Arrangement
+    from configdb_sync.hiera.arrangement import NOBODY, Arrangement
 
     known = None
     if hiera_yaml is not None:
@@ -313,7 +285,7 @@ def _arrangement(session: Session, hiera_yaml: Path | None = None, asker: Asker 
         except DocumentError as error:
             raise SettingsError(f"--hiera-yaml: {hiera_yaml}: {error.what}", way_out="is it a node's?") from None
         for note in known.notes:
-            click.echo(f"{hiera_yaml}: {note}", err=True)
+            show_note(f"{hiera_yaml}: {note}")
     return Arrangement(session.settings.data_sources, known, asker or NOBODY)
 
 
@@ -338,7 +310,7 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         try:
             own = hierarchy.parse(read.hiera_yaml)
         except DocumentError as error:
-            click.echo(f"The hiera.yaml of node {node} is not followed: {error.what}", err=True)
+            show_note(f"The hiera.yaml of node {node} is not followed: {error.what}")
     return arrangement.of_files(node, files, own)
 
 
@@ -368,11 +340,18 @@ def _show_explanation(said: Explanation, path: Sequence[str | int], masker: Mask
         click.echo(f"  {layer['outcome']:<8} {layer['data_source']}  {layer['level']}  {layer['kind']}: {value}")
 
 
+def _show_groups(found: Sequence[Difference], masker: Masker) -> None:
+    for one in found:
+        click.echo(f"{one.data_source}  {shown_key(one.path) if one.path else '(whole)'}")
+        for group in one.groups:
+            click.echo(f"  {_value(group, one, masker)}  ({_nodes(group.nodes)})")
+
+
 def _show_pairs(
-    pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker, form: str
+    output: ListOutput, pairs: Sequence[tuple[Difference, Difference]], numbers: Sequence[int], masker: Masker
 ) -> None:
-    if form == "json":
-        show_json([{str(n): _difference(one, masker) for n, one in zip(numbers, pair, strict=True)} for pair in pairs])
+    if not output.is_own:
+        _show_differences(output, pairs, numbers, masker)
         return
     for pair in pairs:
         click.echo(f"{pair[0].data_source}  {shown_key(pair[0].path)}")
@@ -385,15 +364,27 @@ def _show_pairs(
         click.echo(f"environments {numbers[0]} and {numbers[1]} have the same values")
 
 
-def _difference(one: Difference, masker: Masker) -> dict[str, Json]:
+def _show_differences(
+    output: ListOutput, found: Sequence[Sequence[Difference]], numbers: Sequence[int], masker: Masker
+) -> None:
+    shown = [_difference(sides, numbers, masker) for sides in found]
+    rows = [{**one, **group} for one in shown for group in one["groups"]]
+    output.show(shown, {"environments": numbers}, rows=rows)
+
+
+def _difference(sides: Sequence[Difference], numbers: Sequence[int], masker: Masker) -> dict[str, Json]:
+    """Return a difference as JSON; ``sides``: what it is in each of the environments."""
+    path = sides[0].path
     return {
-        "data_source": one.data_source,
-        "key": list(one.path),
+        "data_source": sides[0].data_source,
+        "key": list(path),
         "groups": [
             {
-                **({} if group.value is ABSENT else {"value": masker.shown(one.path, group.value)}),
+                "environment": number,
+                **({} if group.value is ABSENT else {"value": masker.shown(path, group.value)}),
                 "nodes": list(group.nodes),
             }
+            for number, one in zip(numbers, sides, strict=True)
             for group in one.groups
         ],
     }

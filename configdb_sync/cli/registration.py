@@ -44,7 +44,9 @@ def keystone() -> None:
 @file_option("--password-file", text="File with the user's password; - is standard input.", stdin=True)
 @click.option("--new-password", "renew", is_flag=True, help="Change the password of an existing user to this one.")
 @click.option("--project", default="services", show_default=True, metavar="NAME", help="The user's project.")
-@click.option("--role", default="admin", show_default=True, metavar="NAME", help="The user's role in the project.")
+@click.option(
+    "--user-role", "role", default="admin", show_default=True, metavar="ROLE", help="The user's role in the project."
+)
 @click.option("--domain", default="Default", show_default=True, metavar="NAME", help="Domain of user and project.")
 def register(
     session: Session,

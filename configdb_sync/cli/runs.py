@@ -71,15 +71,16 @@ def staged(function: Callable[..., Any]) -> Callable[..., Any]:
 @command("plan", example="configdb-sync plan --env 1 --from mcollective")
 @with_session(*RUN)
 @_run_options
+@click.option("--summary", "brief", is_flag=True, help="Show the same change of many nodes once.")
 @click.option("--exit-code", is_flag=True, help="Exit with 10 if there are changes to make.")
-def plan(session: Session, *, form: str, report: Path | None, exit_code: bool, **asked: Any) -> Exit:
+def plan(session: Session, *, form: str, report: Path | None, brief: bool, exit_code: bool, **asked: Any) -> Exit:
     """Show what `sync` would change.
 
     Lists what would be uploaded and written. Changes nothing.
     """
     from configdb_sync.cli import execution
 
-    return execution.plan(session, asked, execution.ResultWriter(form, report), tell_drift=exit_code)
+    return execution.plan(session, asked, execution.ResultWriter(form, report, brief), tell_drift=exit_code)
 
 
 @command("sync", example="configdb-sync sync --env 1 --from mcollective --node 3,7")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configdb_sync.cli.help import CommandGroup, command
-from configdb_sync.cli.options import CONNECTION, file_option, format_option, with_session
-from configdb_sync.cli.output import show_json
+from configdb_sync.cli.listing import ListOutput, list_options
+from configdb_sync.cli.options import CONNECTION, file_option, with_session
 from configdb_sync.cli.services import configured
 from configdb_sync.clock import SystemClock
 from configdb_sync.closed_files import read_closed
@@ -361,8 +361,8 @@ def _time(_context: click.Context, _parameter: click.Parameter, value: str | Non
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--since", metavar="TIME", callback=_time, help="First moment in UTC, or the beginning of it: 2026-11.")
 @click.option("--until", metavar="TIME", callback=_time, help="First moment that no longer counts.")
-@format_option("text", "json")
-def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, form: str) -> None:
+@list_options("tenants", *_HEADS)
+def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, output: ListOutput) -> None:
     """Sum up usage records by tenant, for charge-back.
 
     Reads FILES that `tenants serve --usage-log` wrote; name rotated files too. Lines that are no records are counted
@@ -377,9 +377,9 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, form
             raise SettingsError(
                 f"the usage log {path} can't be read: {error.strerror}", way_out="name the file of --usage-log"
             ) from None
-    if form == "json":
+    if not output.is_own:
         rows = [{"tenant": tenant, **each.json()} for tenant, each in found.ordered()]
-        show_json({"tenants": rows, "unreadable": found.unreadable})
+        output.show(rows, {"unreadable": found.unreadable})
     else:
         click.echo("  ".join(_HEADS))
         for tenant, each in found.ordered():

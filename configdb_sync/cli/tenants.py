@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from configdb_sync.cli import serve
+from configdb_sync.cli import completion, serve
 from configdb_sync.cli.help import CommandGroup, HelpfulCommand
+from configdb_sync.cli.listing import ListOutput, list_options
 from configdb_sync.cli.options import CONNECTION, env_option, format_option, what_option, with_session
 from configdb_sync.cli.output import show_json
 from configdb_sync.clock import SystemClock
@@ -19,6 +20,7 @@ from configdb_sync.errors import ProductError, SettingsError, StateError
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.proxy_check import probe
+from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import RefusalError
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from configdb_sync.tenants.rows import ChangeInfo, Tenant
 
 _ALL = 10**6
-_format_option = format_option("text", "json")
 
 
 @click.group(cls=CommandGroup)
@@ -92,8 +93,11 @@ def _outbox(registry: Registry, client: ConfigDBClient) -> Outbox:
 
 @_command("list", example="list")
 @click.option("--recoverable", is_flag=True, help="List the tenants marked for deletion.")
-@_format_option
-def list_command(session: Session, *, recoverable: bool, form: str) -> None:
+@list_options(
+    "tenants",
+    *("id", "status", "status_details", "resource_count", "created_at", "updated_at", "recoverable_until", "metadata"),
+)
+def list_command(session: Session, *, recoverable: bool, output: ListOutput) -> None:
     """List all tenants.
 
     Shows their ID, status and number of data sources.
@@ -107,27 +111,27 @@ def list_command(session: Session, *, recoverable: bool, form: str) -> None:
             marker = None if page is None else page.marker
             page = registry.read(functools.partial(queries.tenants, marker=marker, limit=1000, recoverable=recoverable))
             found += page.items
-    if form == "json":
-        show_json({"tenants": [representations.tenant_item(tenant) for tenant in found]})
+    if not output.is_own:
+        output.show(map(representations.tenant_item, found))
         return
     for tenant in found:
         until = (
             [] if tenant.purge_after is None else [f"recoverable until {representations.moment(tenant.purge_after)}"]
         )
-        status = "-" if tenant.status is None else tenant.status.shown
+        status = word_of(tenant.status) or "-"
         click.echo("  ".join([repr(tenant.id), status, f"{tenant.counts.size} data sources", *until]))
 
 
 @_command("show", example="show acme --env 1")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @_with_place
-@_format_option
+@format_option("text", "json", "yaml")
 def show_command(session: Session, place: ResourcePath, *, form: str) -> None:
     """Show a tenant, an environment or a data source."""
     with closing(session.registry()) as registry:
         view = _view(registry, place)
-    if form == "json":
-        show_json(view)
+    if form != "text":
+        show_json(view, form)
         return
     for key in ("id", "status", "status_details", "metadata", "home", "created_at", "updated_at"):
         if view.get(key) not in (None, {}):
@@ -182,7 +186,7 @@ def create_command(session: Session, *, tenant: str, pairs: tuple[str, ...], fix
 
 
 @_command("delete", example="delete acme --retention 7")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @click.option(
     "--retention",
     type=click.FloatRange(0),
@@ -205,7 +209,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
 
 
 @_command("recover", example="recover acme")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 def recover_command(session: Session, *, tenant: str) -> None:
     """Recover a tenant that is marked for deletion."""
     name = paths.tenant_id(tenant)
@@ -215,8 +219,8 @@ def recover_command(session: Session, *, tenant: str) -> None:
 
 
 @_command("move", example="move acme umbrella --env 1 --data-source globals")
-@click.argument("tenant")
-@click.argument("destination")
+@click.argument("tenant", shell_complete=completion.tenants)
+@click.argument("destination", shell_complete=completion.tenants)
 @_with_place
 @click.option("--dry-run", is_flag=True, help="Only show what would be moved.")
 def move_command(session: Session, place: ResourcePath, *, destination: str, dry_run: bool) -> None:
@@ -250,11 +254,11 @@ def _show_action(resources: Any) -> None:
         click.echo(f"{resources.counts.size} data sources")
         return
     for item in resources:
-        click.echo(f"{item.path}  {'-' if item.status is None else item.status.shown}")
+        click.echo(f"{item.path}  {word_of(item.status) or '-'}")
 
 
 @_command("adopt", example="adopt acme --env 1")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 @env_option(lowest=0)
 @what_option(
     "--data-source", "-r", "sources", multiple=True, metavar="NAME", help="Data source. Repeat it.  [default: all]"
@@ -284,10 +288,10 @@ def adopt_command(session: Session, *, tenant: str, environment: int, sources: t
 
 
 @_command("audit", example="audit acme --limit 20")
-@click.argument("tenant", required=False)
+@click.argument("tenant", required=False, shell_complete=completion.tenants)
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Length of the list.")
-@_format_option
-def audit_command(session: Session, *, tenant: str | None, limit: int, form: str) -> None:
+@list_options("entries", "number", "time", "tenant", "path", "action", "actor", "origin", "request_id", "details")
+def audit_command(session: Session, *, tenant: str | None, limit: int, output: ListOutput) -> None:
     """Show who changed what, the newest change first.
 
     Shows the changes of one tenant or of all.
@@ -296,8 +300,8 @@ def audit_command(session: Session, *, tenant: str | None, limit: int, form: str
 
     with closing(session.registry()) as registry:
         page = registry.read(lambda one: queries.audit(one, tenant, None, limit))
-    if form == "json":
-        show_json({"entries": [representations.entry_item(entry) for entry in page.items]})
+    if not output.is_own:
+        output.show(map(representations.entry_item, page.items))
         return
     for entry in page.items:
         what = f"{entry.action} {entry.tenant!r} {entry.path}".rstrip()
@@ -397,7 +401,7 @@ def check_command(session: Session, *, url: str) -> None:
 
 
 @_command("token", example="token acme")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=completion.tenants)
 def token_command(session: Session, *, tenant: str) -> None:
     """Print a tenant's token for the public endpoint.
 

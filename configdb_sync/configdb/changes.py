@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, VALUES, DocumentAddress, DocumentEdit, Environment, ServerKind
-from configdb_sync.errors import ConflictError, MissingError, PreconditionError, ProductError, SettingsError
+from configdb_sync.configdb.model import (
+    OVERRIDES,
+    VALUES,
+    Definition,
+    DocumentAddress,
+    DocumentEdit,
+    Environment,
+    ServerKind,
+)
+from configdb_sync.errors import ConflictError, PreconditionError, ProductError, SettingsError, UnknownNameError
 from configdb_sync.jsonvalues import Json, same
 from configdb_sync.names import LevelPath, did_you_mean
 
@@ -21,12 +29,12 @@ Make: TypeAlias = Callable[[dict[str, Json]], dict[str, Json]]
 
 
 def existing(client: ConfigDBClient, env: int) -> Environment:
-    """Return an environment. Raises ``MissingError`` if ConfigDB doesn't have it."""
+    """Return an environment. Raises ``UnknownNameError`` if ConfigDB doesn't have it."""
     environment = client.environment(env)
     if environment is None:
         where = client.base.removesuffix(":")
         ids = ", ".join(str(other) for other in sorted(one.id for one in client.environments())) or "none"
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} isn't in ConfigDB {where}",
             way_out=f"see --env and --configdb; it has environments: {ids}",
         )
@@ -36,19 +44,30 @@ def existing(client: ConfigDBClient, env: int) -> Environment:
 def find(client: ConfigDBClient, env: int, levels: LevelPath, data_source: str) -> DocumentAddress:
     """Return the place that a command names.
 
-    Raises ``MissingError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a beginning
-    of the environment's hierarchy; both list what exists.
+    Raises ``UnknownNameError`` if environment or data source isn't there, ``SettingsError`` if ``levels`` isn't a
+    beginning of the environment's hierarchy; both list what exists.
     """
     environment = existing(client, env)
+    return find_in(client, environment, client.definitions(environment), levels, data_source)
+
+
+def find_in(
+    client: ConfigDBClient,
+    environment: Environment,
+    definitions: Mapping[str, Definition],
+    levels: LevelPath,
+    data_source: str,
+) -> DocumentAddress:
+    """Return the same of an environment that was read, with its definitions; raises the same."""
+    env = environment.id
     inner = _ordered(environment.levels, levels, trusted=client.server() is not ServerKind.LEGACY)
     if inner is None:
         raise SettingsError(
             f"environment {env} has no level path {'/'.join(name for name, _ in levels)}",
             way_out=f"its levels, outermost first: {', '.join(environment.levels) or 'none'}",
         )
-    definitions = client.definitions(environment)
     if data_source not in definitions:
-        raise MissingError(
+        raise UnknownNameError(
             f"environment {env} has no data source {data_source}",
             way_out=f"{did_you_mean(data_source, definitions)}it has {', '.join(sorted(definitions)) or 'none'}",
         )
@@ -83,15 +102,20 @@ def beneath(client: ConfigDBClient, place: DocumentAddress) -> dict[str, Json]:
     return {**above(client, place), **read(client, place, VALUES)}
 
 
-def set_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
-    """Write a value, or the whole document if ``path`` is None. Raises the errors of ``edits.put``."""
-    return rewrite(client, place, _putting(place, path, value, lambda: above(client, place)))
+def setting(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> Make:
+    """Return what sets a key of a place's values, or the whole document if ``path`` is None.
+
+    It raises the errors of ``edits.put``.
+    """
+    return _putting(place, path, value, lambda: above(client, place))
 
 
-def delete_value(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
-    """Take a value away, or all of the document if ``path`` is None. Raises the errors of ``edits.drop``."""
-    make = _at(place, lambda document: {} if path is None else edits.drop(document, path))
-    return rewrite(client, place, make)
+def deleting(place: DocumentAddress, path: KeyPath | None) -> Make:
+    """Return what takes a key out of a place's document, or all if ``path`` is None.
+
+    It raises the errors of ``edits.drop``.
+    """
+    return _at(place, lambda document: {} if path is None else edits.drop(document, path))
 
 
 def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:

@@ -31,11 +31,12 @@ from configdb_sync.errors import (
     MissingError,
     SettingsError,
     UnexpectedAnswerError,
+    UnknownNameError,
     UnsupportedError,
 )
 from configdb_sync.http import json_bodies
 from configdb_sync.http.session import ApiCall, ApiSession
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 from configdb_sync.names import NAME_LIMIT, LevelPath, place_of
 
 T = TypeVar("T")
@@ -115,12 +116,14 @@ class ConfigDBClient:
             return False
         return True
 
-    def definitions(self, environment: Environment) -> dict[str, Definition]:
-        """Return the environment's definitions by name.
+    def definitions(
+        self, environment: Environment, components: Sequence[Component] | None = None
+    ) -> dict[str, Definition]:
+        """Return the environment's definitions by name; ``components``: those of the server, if known, else asked.
 
         Raises ``ConfigDBError`` if it has a name twice: the server then fails every access by name.
         """
-        listed = {component.id: component for component in self.components()}
+        listed = {one.id: one for one in (self.components() if components is None else components)}
         found: dict[str, Definition] = {}
         for number in environment.components:
             if number not in listed:
@@ -197,7 +200,7 @@ class ConfigDBClient:
         for level in levels:
             api_paths.segment(level, "the level")
         body: dict[str, Json] = {"id": env, "components": list(components), "hierarchy_levels": list(levels)}
-        made = self._connection.create("/environments", body, model.environment, lambda: self.environment(env))
+        made = self._connection.create("/environments", body, model.made_environment, lambda: self.environment(env))
         there, wanted = list(made.levels), list(levels)
         if self.server() is ServerKind.LEGACY:
             # 0.1.0 names the levels in any order; its merge keeps the right one.
@@ -263,16 +266,20 @@ class ConfigDBClient:
         """Return the overrides document at these levels, ``{}`` when nothing was written there."""
         return self.tagged(env, levels, definition, "overrides")[0]
 
-    def effective(self, env: int, levels: LevelPath, definition: int) -> dict[str, Json]:
-        """Return values and overrides merged from the root down to these levels, by the server."""
-        return self.tagged(env, levels, definition, "values?effective")[0]
+    def effective(
+        self, env: int, levels: LevelPath, definition: int, loads: Loads = jsonvalues.loads
+    ) -> dict[str, Json]:
+        """Return values and overrides merged from the root down to these levels, by the server; ``loads`` reads it."""
+        return self.tagged(env, levels, definition, "values?effective", loads)[0]
 
-    def tagged(self, env: int, levels: LevelPath, definition: int, kind: str) -> tuple[dict[str, Json], str | None]:
+    def tagged(
+        self, env: int, levels: LevelPath, definition: int, kind: str, loads: Loads = jsonvalues.loads
+    ) -> tuple[dict[str, Json], str | None]:
         """Return a document (``kind``: ``values`` or ``overrides``) and its ETag, None where the server gives none."""
         path = api_paths.document_path(env, levels, definition, kind)
         call = ApiCall("GET", path, repeatable=True, conflict=True)
         document, answer = self._connection.documented(
-            env, levels, definition, lambda: self._connection.read(call, model.document)
+            env, levels, definition, lambda: self._connection.read(call, model.document, loads)
         )
         return document, answer.headers.get("etag")
 
@@ -358,7 +365,7 @@ class ConfigDBClient:
         try:
             return self._connection.get(f"{api_paths.environment_path(env)}/overrides", model.override_notes)
         except MissingError as error:
-            raise MissingError(
+            raise UnknownNameError(
                 f"environment {env} isn't there", way_out="see --env and --configdb", request_id=error.request_id
             ) from None
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from configdb_sync import jsonvalues
 from configdb_sync.configdb import api_paths, model
 from configdb_sync.configdb.model import Environment, ServerKind
 from configdb_sync.errors import (
     ConfigDBError,
-    ConflictError,
     MissingError,
-    UnavailableError,
     UnexpectedAnswerError,
+    UnknownNameError,
     UnsupportedError,
 )
 from configdb_sync.http import json_bodies
 from configdb_sync.http.session import ApiCall, ApiSession
 from configdb_sync.http.transport import HttpAnswer
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 from configdb_sync.names import LevelPath
 
 T = TypeVar("T")
@@ -71,10 +71,10 @@ class ServerConnection:
             self._kind = ServerKind.EMBEDDED
         return answer
 
-    def read(self, call: ApiCall, parse: Callable[[Json], T]) -> tuple[T, HttpAnswer]:
-        """Carry out a call; return what ``parse`` makes of the answer's JSON, and the answer."""
+    def read(self, call: ApiCall, parse: Callable[[Json], T], loads: Loads = jsonvalues.loads) -> tuple[T, HttpAnswer]:
+        """Carry out a call; return what ``parse`` makes of the answer's JSON, which ``loads`` reads, and the answer."""
         answer = self.call(call)
-        return self._session.parsed(call, answer, parse), answer
+        return self._session.parsed(call, answer, parse, loads), answer
 
     def get(self, path: str, parse: Callable[[Json], T], *, conflict: bool = False) -> T:
         """GET a path and return what ``parse`` makes of the JSON; ``conflict`` as in ``ApiCall``."""
@@ -82,18 +82,16 @@ class ServerConnection:
 
     def create(self, path: str, body: dict[str, Json], parse: Callable[[Json], T], look: Callable[[], T | None]) -> T:
         """POST and return what was made; if that failed, or its outcome isn't known, what ``look`` finds (S04)."""
-        call = ApiCall("POST", path, json_bodies.encode(body))
-        try:
-            answer = self.call(call)
-        except (ConflictError, UnavailableError) as error:
-            try:
-                found = look()
-            except ConfigDBError:
-                raise error from None
-            if found is None:
-                raise
-            return found
-        return self._session.parsed(call, answer, parse)
+        found: list[T] = []
+
+        def is_there() -> bool:
+            one = look()
+            found.extend([] if one is None else [one])
+            return one is not None
+
+        call = ApiCall("POST", path, json_bodies.encode(body), creates=True, settled=is_there)
+        answer = self.call(call)
+        return found[-1] if found else self._session.parsed(call, answer, parse)
 
     def environment(self, env: int) -> Environment | None:
         """Return an environment, or None if the server says that there is none."""
@@ -145,7 +143,7 @@ class ServerConnection:
             reason = f"environment {env} has the levels {list(environment.levels)}"
         else:
             reason = f"environment {env} has no data source with the id {definition}"
-        return MissingError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
+        return UnknownNameError(f"{error.what.partition(' answered ')[0]}: {reason}", request_id=error.request_id)
 
     def _asked_kind(self) -> ServerKind:
         # Only definitions without a component, which nobody makes: the whole list may be large.

@@ -6,7 +6,7 @@ Readers take hostile input: what isn't as it must be is a ``ValueError`` with a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -48,11 +48,15 @@ class Component:
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment: the ids of its components and its hierarchy levels, the first nearest the root."""
+    """An environment: the ids of its components and its hierarchy levels, the first nearest the root.
+
+    ``made``: the server has just created it at our request, so it holds no document yet.
+    """
 
     id: int
     components: tuple[int, ...]
     levels: tuple[str, ...]
+    made: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,17 @@ class DocumentVersion:
 
 @dataclass(frozen=True)
 class KeyEffect:
-    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``)."""
+    """Whether an override of a key does anything: ``full``, ``partial``, ``none``; and why (``equal``, ``hidden``).
+
+    ``hidden_by``: how many deeper levels have the key. ``data_source``: the one from which Puppet reads the key
+    instead, which no server tells; then the reason is ``other data source``.
+    """
 
     key: str
     effect: str
     reason: str | None
     hidden_by: int
+    data_source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +208,11 @@ def environment(value: Json) -> Environment:
     if not all(_is_id(item) for item in ids):
         raise ValueError("components holds something else than ids")
     return Environment(_id(value, "id"), tuple(ids), levels)
+
+
+def made_environment(value: Json) -> Environment:
+    """Return an environment from the answer to the request that created it."""
+    return replace(environment(value), made=True)
 
 
 def environments(value: Json) -> list[Environment]:

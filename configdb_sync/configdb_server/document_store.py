@@ -75,6 +75,26 @@ _VALUES = _CONTENTS.alias("values_content_row")
 _OVERRIDES = _CONTENTS.alias("overrides_content_row")
 
 
+ENVIRONMENT = bindparam("environment", type_=BigInteger)
+
+
+def at_place(number: int) -> tuple[Any, ...]:
+    """Return the conditions for the documents at one place of a chain, whose parameters are ``chain_parameters``."""
+    return (
+        _DOCUMENTS.c.environment_id == ENVIRONMENT,
+        _DOCUMENTS.c.level == bindparam(f"level_{number}", type_=Text),
+        _DOCUMENTS.c.level_value == bindparam(f"value_{number}", type_=Text),
+    )
+
+
+def chain_parameters(environment: int, chain: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the parameters of a statement about the places of a chain."""
+    told: dict[str, Any] = {"environment": environment}
+    for number, (level, value) in enumerate(chain):
+        told |= {f"level_{number}": level, f"value_{number}": value}
+    return told
+
+
 @functools.lru_cache(64)
 def _chain(depth: int, *, bodies: bool) -> CompoundSelect[Any]:
     # One exact look into the index for each place, whatever the planner believes of the table: by lists of levels
@@ -88,12 +108,7 @@ def _chain(depth: int, *, bodies: bool) -> CompoundSelect[Any]:
     one = with_bodies if bodies else select(*_columns())
     return union_all(
         *(
-            one.where(
-                _DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger),
-                _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger),
-                _DOCUMENTS.c.level == bindparam(f"level_{number}", type_=Text),
-                _DOCUMENTS.c.level_value == bindparam(f"value_{number}", type_=Text),
-            )
+            one.where(*at_place(number), _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger))
             for number in range(depth)
         )
     )
@@ -138,9 +153,7 @@ def read_one(connection: Connection, place: DocumentPlace) -> Both:
 def _rows(
     connection: Connection, place: DocumentPlace, chain: Sequence[tuple[str, str]], *, bodies: bool
 ) -> Iterable[Any]:
-    told: dict[str, Any] = {"environment": place.environment, "definition": place.definition}
-    for number, (level, value) in enumerate(chain):
-        told |= {f"level_{number}": level, f"value_{number}": value}
+    told = {**chain_parameters(place.environment, chain), "definition": place.definition}
     return connection.execute(_chain(len(chain), bodies=bodies), told)
 
 

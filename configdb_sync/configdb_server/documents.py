@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, select, union_all
+from sqlalchemy import Connection, Select, select, union_all
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
@@ -27,10 +28,13 @@ from configdb_sync.configdb_server.document_paths import (
     quoted,
 )
 from configdb_sync.configdb_server.document_store import (
+    ENVIRONMENT,
     Both,
     Changed,
     Half,
+    at_place,
     both_of,
+    chain_parameters,
     change,
     effective_digest,
     filled_halves,
@@ -316,32 +320,32 @@ def _etags(connection: Connection, environment: int, chain: list[tuple[str, str]
     }
 
 
-def _read(
-    connection: Connection, environment: int, chain: list[tuple[str, str]]
-) -> dict[int, dict[tuple[str, str], Both]]:
-    # One exact look into the index for each place, as ``stored`` does.
+@functools.lru_cache(64)
+def _all_documents(depth: int) -> Select[Any]:
+    # One exact look into the index for each place, as ``document_store`` does.
     here = union_all(
         *(
-            select(*(column for column in _DOCUMENTS.c if column.name != "id")).where(
-                _DOCUMENTS.c.environment_id == environment,
-                _DOCUMENTS.c.level == level,
-                _DOCUMENTS.c.level_value == value,
-            )
-            for level, value in chain
+            select(*(column for column in _DOCUMENTS.c if column.name != "id")).where(*at_place(number))
+            for number in range(depth)
         )
     ).subquery("here")
-    statement = (
+    return (
         select(_DEFINITIONS.c.id.label("definition"), *here.c)
         .select_from(
             _LINKS.join(_DEFINITIONS, _DEFINITIONS.c.component_id == _LINKS.c.component_id).outerjoin(
                 here, here.c.definition_id == _DEFINITIONS.c.id
             )
         )
-        .where(_LINKS.c.environment_id == environment)
+        .where(_LINKS.c.environment_id == ENVIRONMENT)
         .order_by(_DEFINITIONS.c.id)
     )
+
+
+def _read(
+    connection: Connection, environment: int, chain: list[tuple[str, str]]
+) -> dict[int, dict[tuple[str, str], Both]]:
     found: dict[int, dict[tuple[str, str], Both]] = defaultdict(dict)
-    for row in connection.execute(statement):
+    for row in connection.execute(_all_documents(len(chain)), chain_parameters(environment, chain)):
         documents = found[row.definition]
         if row.level is not None:
             documents[row.level, row.level_value] = both_of(row)

@@ -14,7 +14,7 @@ from typing import Any
 from configdb_sync import jsonvalues
 from configdb_sync.errors import DocumentError
 from configdb_sync.http.transport import HttpAnswer
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 
 MESSAGE_LIMIT = 200
 _WORD = re.compile(r"""[^\s'"\\(),:=\[\]{}<>]{3,}""")
@@ -40,13 +40,13 @@ def is_json(answer: HttpAnswer) -> bool:
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
-def decode(answer: HttpAnswer) -> Json:
-    """Return the JSON value of an answer's body."""
+def decode(answer: HttpAnswer, loads: Loads = jsonvalues.loads) -> Json:
+    """Return the JSON value of an answer's body, as ``loads`` reads it."""
     if not is_json(answer):
         kind = re.sub(r"[^\w/+.; =-]", "?", answer.headers.get("content-type", "") or "no type")[:60]
         raise ValueError(f"the body is {kind}, not JSON")
     try:
-        return jsonvalues.loads(answer.body)
+        return loads(answer.body)
     except UnicodeDecodeError:
         raise ValueError("the body isn't UTF-8") from None
     except json.JSONDecodeError as error:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from configdb_sync import errors
+from configdb_sync import errors, jsonvalues
 from configdb_sync.http import json_bodies, urls
 from configdb_sync.http.tokens import TokenSource
 from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
-from configdb_sync.jsonvalues import Json
+from configdb_sync.jsonvalues import Json, Loads
 
 T = TypeVar("T")
 
@@ -38,10 +38,12 @@ class Timing:
 class ApiCall:
     """One request of an API.
 
-    ``repeatable``: the request may be carried out twice. ``conflict``: a 409 says that another writer was there at the
-    same time (documents), not that the thing exists. ``accept``: statuses beside 2xx that the caller handles.
-    ``settled``: called after an attempt with an unknown outcome, tells whether the change is there. ``confidential``:
-    no error may show leaves of the body, even if the server repeats them.
+    ``repeatable``: the request may be carried out twice. ``creates``: it makes something, and is sent again only where
+    the server answered that it failed, and ``settled`` says that the thing isn't there. ``conflict``: a 409 says that
+    another writer was there at the same time (documents), not that the thing exists. ``accept``: statuses beside 2xx
+    that the caller handles. ``settled``: called after an attempt with an unknown outcome, tells whether the change is
+    there; if it raises ``ConfigDBError``, the attempt's error stands. ``confidential``: no error may show leaves of the
+    body, even if the server repeats them.
     """
 
     method: str
@@ -49,6 +51,7 @@ class ApiCall:
     body: bytes | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = False
+    creates: bool = False
     conflict: bool = False
     accept: frozenset[int] = frozenset()
     settled: Callable[[], bool] | None = None
@@ -176,19 +179,26 @@ class ApiSession:
                 lost.what = f"{self.named(call)}: {lost.what.removeprefix(self.base).lstrip(': ')}"
                 lost.way_out = "is it running, and the address right?"
                 error = lost
-            if is_ambiguous(status) and call.settled is not None and call.settled():
+            unknown = is_ambiguous(status)
+            if (unknown or (call.creates and isinstance(error, _MAY_BE_THERE))) and _is_settled(call, error):
                 return HttpAnswer(204)
             elapsed, draw = self._timing.monotonic() - began, self._timing.draw()
             wait = self._policy.pause(status, asked, tried=tried, elapsed=elapsed, draw=draw, conflict=call.conflict)
-            if wait is None or not call.repeatable:
+            if wait is None or not (call.repeatable or (call.creates and not unknown)):
                 raise error
             _LOG.info("%s; attempt %d follows in %.1f s", error, tried + 1, wait)
             self._timing.sleep(wait)
 
-    def parsed(self, call: ApiCall, answer: HttpAnswer, parse: Callable[[Json], T]) -> T:
+    def parsed(
+        self,
+        call: ApiCall,
+        answer: HttpAnswer,
+        parse: Callable[[Json], T],
+        loads: Loads = jsonvalues.loads,
+    ) -> T:
         """Return what ``parse`` makes of an answer's JSON; its ``ValueError`` becomes ``UnexpectedAnswerError``."""
         try:
-            return parse(json_bodies.decode(answer))
+            return parse(json_bodies.decode(answer, loads))
         except ValueError as error:
             raise self._unexpected(call, answer, error) from None
 
@@ -215,7 +225,7 @@ class ApiSession:
             headers |= self._changing
         path = call.path
         for _ in range(_REDIRECTS + 1):
-            answer = self._transport.send(HttpRequest(call.method, path, headers, call.body))
+            answer = self._send(HttpRequest(call.method, path, headers, call.body))
             if answer.status != 308:
                 return answer
             target = self._redirected(path, answer.headers.get("location", ""))
@@ -223,6 +233,19 @@ class ApiSession:
                 return answer
             path = target
         raise self._unexpected(call, answer, f"led on more than {_REDIRECTS} times")
+
+    def _send(self, request: HttpRequest) -> HttpAnswer:
+        """Carry out one request; with ``--debug`` log it: never its headers or its body, which hold secrets."""
+        if not _LOG.isEnabledFor(logging.DEBUG):
+            return self._transport.send(request)
+        began, ended = self._timing.monotonic(), "no answer"
+        try:
+            answer = self._transport.send(request)
+            ended = f"{answer.status}, {len(answer.body)} bytes"
+            return answer
+        finally:
+            took = self._timing.monotonic() - began
+            _LOG.debug("%s %s%s: %s, %.3f s", request.method, self.base, urls.shown(request.path), ended, took)
 
     def _unexpected(self, call: ApiCall, answer: HttpAnswer, reason: object) -> errors.UnexpectedAnswerError:
         return errors.UnexpectedAnswerError(
@@ -261,6 +284,18 @@ _MEANINGS: dict[int, tuple[type[errors.ConfigDBError], str | None]] = {
     412: (errors.PreconditionError, None),
     429: (errors.ThrottledError, "run again later"),
 }
+
+
+_MAY_BE_THERE = (errors.ConflictError, errors.UnavailableError)
+
+
+def _is_settled(call: ApiCall, error: errors.ConfigDBError) -> bool:
+    if call.settled is None:
+        return False
+    try:
+        return call.settled()
+    except errors.ConfigDBError:
+        raise error from None
 
 
 def _request_id(answer: HttpAnswer) -> str | None:

@@ -35,6 +35,7 @@ from configdb_sync.masking import is_secret_name
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger(__name__)
 _LOGIN = "set OS_* or clouds.yaml, login in the settings file, or the plugin's settings"
 _ADDRESS = "is OS_AUTH_URL right? it looks like http://<master>:5000/v3 or https://<master>:8443/keystone/v3"
 _SCOPES = ("project_", "tenant_")
@@ -178,6 +179,7 @@ def read_login(
     http_session = requests.Session()
     for scheme in ("http://", "https://"):
         http_session.mount(scheme, TlsRedirectAdapter(limits.total, 2, any_name=any_name and not insecure))
+    http_session.hooks["response"].append(_log)
     connection = session.Session(
         session=http_session,
         verify=str(verified_by) if verified_by else not insecure,
@@ -194,6 +196,12 @@ def read_login(
         urls.shown(cloud.auth["auth_url"]),
         _plugin(dataclasses.replace(cloud, auth=unscoped)) if len(unscoped) < len(cloud.auth) else None,
     )
+
+
+def _log(answer: requests.Response, **_: object) -> None:
+    """Log a request with ``--debug``: never its headers or its body, which hold the password or a token."""
+    address, took = urls.shown(answer.request.url or ""), answer.elapsed.total_seconds()
+    _LOG.debug("%s %s: %d, %.3f s", answer.request.method, address, answer.status_code, took)
 
 
 def _plugin(cloud: clouds.Cloud) -> BaseIdentityPlugin:

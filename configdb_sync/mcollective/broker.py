@@ -277,6 +277,7 @@ class Pool:
                         left.remove(place)
                     _log.debug("%s", error)
                 else:
+                    _log.debug("connected to broker %s", hosts[place])
                     self._first = place
                     return link
         if len(hosts) == 1:

@@ -99,6 +99,7 @@ class BusRpc(Rpc):
                 raise
             else:
                 self._pool.give_back(link)
+                _log.debug("%d nodes answered a ping of all", len(replies.answered))
                 return sorted(replies.answered, key=natural_key)
 
     def _collect_pongs(self, link: BrokerConnection, replies: _ReplySorter, due: set[str], timeout: float) -> None:
@@ -171,6 +172,7 @@ class BusRpc(Rpc):
         while (identity := nodes.next(now())) is not None:
             target = self._settings.connector.directed(identity, link.replies)
             link.send(target, self._request(call.bodies[identity], call))
+            _log.debug("asked agent %s of node %s", call.agent, identity)
         absent = nodes.absent
         if absent and now() >= call.look_at:
             self._ping(link, call.replies.ping_id, absent if len(absent) <= _NAMED else ())
@@ -197,6 +199,7 @@ class BusRpc(Rpc):
         if not call.nodes.answered(found.sender):
             self._count("late")
             return None
+        _log.debug("agent %s of node %s answered, %d bytes", call.agent, found.sender, len(found.body))
         try:
             answer = envelope.read_rpc_reply(found.body)
         except UnreadableMessageError as error:

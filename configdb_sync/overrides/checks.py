@@ -86,6 +86,25 @@ def _hides(document: Mapping[str, Json], path: KeyPath) -> Hidden | None:
     return Hidden.WHOLLY
 
 
+def overridden_leaves(beneath: Document, overrides: Document, key: str) -> list[KeyPath]:
+    """Return what the override of a top-level key changes in what is beneath it: the whole key if that is nothing."""
+    value = overrides[key]
+    covered = beneath.get(key, {} if isinstance(value, dict) else None)
+    return edits.changed_leaves(covered, value, (key,)) or [(key,)]
+
+
+def hidden_by(layers: Sequence[Layer], data_source: str, paths: Sequence[KeyPath]) -> str | None:
+    """Return the data source for which Puppet on a node reads none of these keys of another one.
+
+    None if it reads one of them, at least in a lookup that merges mappings, or if ``data_source`` is no layer.
+    """
+    if all(layer.name != data_source for layer in layers):
+        return None
+    found = [hidings({"": layers}, data_source, path) for path in paths]
+    wholly = [one[0].data_source for one in found if one and one[0].how is Hidden.WHOLLY]
+    return wholly[0] if wholly and len(wholly) == len(found) else None
+
+
 def covered(nodes: Mapping[str, Sequence[Layer]], data_source: str, path: KeyPath) -> list[Json]:
     """Return the values that nodes have for a key of a data source."""
     documents = _documents(nodes, data_source)

@@ -54,6 +54,12 @@ class Note:
         """Tell whether the override has come to its end."""
         return self.until is not None and self.until <= now
 
+    @property
+    def about(self) -> str:
+        """Who made the override, when, until when it holds, and why, as people read it."""
+        until = "" if self.until is None else f", until {time_text(self.until)}"
+        return f"{self.author}, {time_text(self.time)}{until}{'' if self.reason is None else f': {self.reason}'}"
+
     def holds(self, overrides: Document) -> bool:
         """Tell whether these overrides still have the value that the note was made for."""
         return edits.has(overrides, self.path) and value_digest(edits.get(overrides, self.path)) == self.digest
@@ -136,6 +142,11 @@ def of_key(notes: Sequence[Note], place: str, data_source: str, path: KeyPath) -
         if (note.place, note.data_source) == (place, data_source) and path[: len(note.path)] == note.path
     ]
     return max(covering, key=lambda note: len(note.path), default=None)
+
+
+def time_text(moment: datetime) -> str:
+    """Return a time as people read it, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def parse_end(until: str | None, duration: str | None, now: datetime, zone: tzinfo | None = None) -> datetime | None:

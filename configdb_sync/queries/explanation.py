@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from configdb_sync.configdb import edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import OVERRIDES, VALUES, Environment
+from configdb_sync.hiera.arrangement import NodeSettings
 from configdb_sync.hiera.lookup import Answer, Key, Merge, lookup
-from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
+from configdb_sync.jsonvalues import ABSENT, OUTPUT_VERSION, Document, Json, Slot
 from configdb_sync.masking import Masker
 from configdb_sync.names import LevelPath, place_of
-from configdb_sync.queries.node_settings import NodeSettings
 
 WINS, MERGED, COVERED, HIDDEN = "wins", "merged", "covered", "hidden"
 """What becomes of a document's value: it is the answer; it is part of it; a nearer document of the same data source
@@ -89,6 +89,7 @@ def to_json(explanation: Explanation, key: Key, masker: Masker) -> dict[str, Jso
     path = tuple(map(str, key))
     answer = explanation.answer
     return {
+        "version": OUTPUT_VERSION,
         "node": explanation.node,
         "key": list(path),
         "found": answer.found,

@@ -2,145 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Definition, Environment
+from configdb_sync.configdb.model import Definition, Environment, Etags
 from configdb_sync.errors import NodeError
-from configdb_sync.hiera.data_source_config import DEFAULT, parse_entries
-from configdb_sync.hiera.data_sources import SUFFIX, DataSource, NodeMap, map_node
-from configdb_sync.hiera.hierarchy import Hierarchy, from_json
-from configdb_sync.hiera.layouts import Layout, NodeFacts, facts_of, layout_of
-from configdb_sync.hiera.lookup import Layer
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json
+from configdb_sync.hiera.arrangement import Arrangement, NodeSettings
+from configdb_sync.hiera.hierarchy import from_json
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, ObjectReader
 from configdb_sync.names import HIERARCHY, RECORDS, LevelPath
 
-_BASE = tuple(dict.fromkeys(name.removesuffix(SUFFIX) for layout in Layout for name in layout.base_files))
-_BY_ASKER = {
-    "override/class/*": "calling_class",
-    "override/module/*": "calling_module",
-    "class/*": "calling_class",
-    "module/*": "calling_module",
-}
-"""Families of which Hiera reads a single file: the one of the class or module that asks."""
-
-
-@dataclass(frozen=True)
-class Asker:
-    """Who looks a key up: the Puppet class and module, None if it is none in particular."""
-
-    calling_class: str | None = None
-    calling_module: str | None = None
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The variables of Hiera that name it."""
-        found = {"calling_class": self.calling_class, "calling_module": self.calling_module}
-        return {name: value for name, value in found.items() if value is not None}
-
-
-NOBODY = Asker()
-
-
-@dataclass(frozen=True)
-class NodeSettings:
-    """One node's layers, the one that Hiera asks first coming first, and what it knows of the node.
-
-    ``node``: the value of its level. ``layers``: by data source's name, those that have any data. ``unread``: those
-    that no level of the hierarchy reads. ``notes``: what is not followed of the node's own hierarchy.
-    """
-
-    node: str
-    levels: LevelPath
-    layers: tuple[Layer, ...] = field(repr=False)
-    variables: Mapping[str, Json] = field(repr=False)
-    unread: tuple[Layer, ...] = field(default=(), repr=False)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def everything(self) -> tuple[Layer, ...]:
-        """The layers, and behind them those that Hiera does not read."""
-        return (*self.layers, *self.unread)
-
-    @property
-    def documents(self) -> dict[str, Document]:
-        """The effective data by data source, whether Hiera reads it or not."""
-        return {layer.name: layer.document for layer in self.everything}
-
-    def only(self, key: str) -> dict[str, Document]:
-        """Return the effective data of one top-level key alone, by data source."""
-        return {layer.name: {key: layer.document[key]} for layer in self.everything if key in layer.document}
-
-
-@dataclass(frozen=True)
-class Arrangement:
-    """How documents become layers: data sources beside the default ones, who asks, and the hierarchy.
-
-    ``hierarchy``: one that holds for all nodes, whatever their own is. None: each node's own, else the default order.
-    """
-
-    data_sources: Sequence[Json] = ()
-    hierarchy: Hierarchy | None = None
-    asker: Asker = NOBODY
-
-    def settings(
-        self, node: str, levels: LevelPath, documents: Mapping[str, Document], own: Hierarchy | None = None
-    ) -> NodeSettings:
-        """Return a node's layers from its effective data by data source; ``own`` is its hierarchy, if known. Pure.
-
-        Raises ``NodeError`` if the data has no base file that tells who the node is.
-        """
-        there = {name: document for name, document in documents.items() if document}
-        layout = layout_of([name + SUFFIX for name in _BASE if name in there])
-        facts = facts_of(layout, {path: there[path.removesuffix(SUFFIX)] for path in layout.base_files})
-        sources = parse_entries(self.data_sources, DEFAULT[layout])
-        found = map_node(sources, facts.scope, [name + SUFFIX for name in there])
-        variables = {**_variables(facts), **self.asker.variables}
-        hierarchy = self.hierarchy or own
-        if hierarchy is None:
-            names = list(self._in_default_order(sources, found))
-        else:
-            paths = hierarchy.paths(variables)
-            names = [name for path in paths if (name := found.source_of(path + SUFFIX)) is not None]
-        read = [name for name in dict.fromkeys(names) if name in there]
-        layers, unread = (
-            tuple(Layer(name, there[name]) for name in names) for names in (read, sorted(there.keys() - set(read)))
-        )
-        notes = own.notes if own is not None and self.hierarchy is None else ()
-        return NodeSettings(node, levels, layers, variables, unread, notes)
-
-    def of_files(self, node: str, files: Mapping[str, Document], own: Hierarchy | None = None) -> NodeSettings:
-        """Return a node's layers from its files by path below ``/etc/hiera``; ``own`` is its hierarchy, if known. Pure.
-
-        Raises ``NodeError``.
-        """
-        layout = layout_of(files)
-        facts = facts_of(layout, {path: files[path] for path in layout.base_files if path in files})
-        found = map_node(parse_entries(self.data_sources, DEFAULT[layout]), facts.scope, files)
-        documents = {found.files[path]: files[path] for path in files if path in found.files}
-        return self.settings(node, (), documents, own)
-
-    def _in_default_order(self, sources: Sequence[DataSource], found: NodeMap) -> Iterator[str]:
-        for source in sources:
-            if not source.is_family:
-                yield source.name
-            elif source.path in _BY_ASKER:
-                asker = self.asker.variables.get(_BY_ASKER[source.path])
-                yield from [] if asker is None else [f"{source.folder}/{asker}"]
-            else:
-                yield from sorted(name for name in found.sources if name.rpartition("/")[0] == source.folder)
-
-
-def _variables(node: NodeFacts) -> dict[str, Json]:
-    """Return the facts of Facter that the base files tell."""
-    known = {"fqdn": node.fqdn, "hostname": node.hostname}
-    if node.fqdn is not None:
-        known["domain"] = node.fqdn.partition(".")[2]
-    plain = {name: value for name, value in known.items() if value is not None}
-    return {**plain, "facts": plain}
+_ALIKE = 8
+"""How many different documents of a data source are kept while nodes are read: nodes are alike by their roles."""
 
 
 def read_settings(
@@ -159,9 +35,12 @@ def read_settings(
     records = definitions.get(RECORDS) if arrangement.hierarchy is None else None
     definitions = {name: one for name, one in definitions.items() if name != RECORDS}
 
+    reader = _DocumentReader(client, environment.id)
+
     def read(node: str) -> NodeSettings | NodeError:
-        documents = effective_data(client, environment, nodes[node], definitions)
-        kept = {} if records is None else client.values(environment.id, nodes[node], records.id)
+        etags = client.etags(environment.id, nodes[node])
+        documents = reader.effective(nodes[node], definitions, etags)
+        kept = {} if records is None else reader.values(nodes[node], records, etags)
         try:
             return arrangement.settings(node, nodes[node], documents, from_json(kept.get(HIERARCHY)))
         except NodeError as error:
@@ -173,21 +52,47 @@ def read_settings(
             yield from zip(some, pool.map(read, some), strict=True)
 
 
-def effective_data(
-    client: ConfigDBClient, environment: Environment, levels: LevelPath, definitions: Mapping[str, Definition]
-) -> dict[str, Document]:
-    """Return the effective data of data sources at a place, of those that have any there."""
-    empty = _without_data(client, environment, levels)
-    return {
-        name: document
-        for name, definition in definitions.items()
-        if definition.id not in empty and (document := client.effective(environment.id, levels, definition.id))
-    }
+class _DocumentReader:
+    """Reads nodes' documents. What equals that of a node before is the same object, and neither fetched nor parsed.
 
+    ``etags`` are the digests at the node's level, None where the server has none. Safe for several threads.
+    """
 
-def _without_data(client: ConfigDBClient, environment: Environment, levels: LevelPath) -> Collection[int]:
-    """Return the definitions that have nothing at a place, by a single request where the server can tell."""
-    etags = client.etags(environment.id, levels)
-    if etags is None:
-        return ()
-    return {definition for definition, one in etags.items() if one.effective == EMPTY_DIGEST}
+    def __init__(self, client: ConfigDBClient, environment: int) -> None:
+        self._client = client
+        self._environment = environment
+        self._readers: dict[int, ObjectReader] = {}
+        self._known: dict[int, dict[str, Document]] = {}
+
+    def effective(
+        self, levels: LevelPath, definitions: Mapping[str, Definition], etags: Mapping[int, Etags] | None
+    ) -> dict[str, Document]:
+        """Return the effective data of data sources, of those that have any at this level."""
+
+        def document(definition: int) -> Document:
+            loads = self._readers.setdefault(definition, ObjectReader()).loads
+            digest = None if etags is None or definition not in etags else etags[definition].effective
+            return self._document(
+                definition, digest, lambda: self._client.effective(self._environment, levels, definition, loads)
+            )
+
+        return {name: found for name, definition in definitions.items() if (found := document(definition.id))}
+
+    def values(self, levels: LevelPath, definition: Definition, etags: Mapping[int, Etags] | None) -> Document:
+        """Return the values stored at this level."""
+        digest = None if etags is None or definition.id not in etags else etags[definition.id].values
+        fetch = partial(self._client.values, self._environment, levels, definition.id)
+        return self._document(definition.id, digest, fetch)
+
+    def _document(self, definition: int, digest: str | None, fetch: Callable[[], Document]) -> Document:
+        if digest == EMPTY_DIGEST:
+            return {}
+        known = self._known.get(definition, {})
+        if digest is None or digest not in known:
+            found = fetch()
+            if digest is None:
+                return found
+            # A new mapping: other threads may be reading the old one.
+            known = dict([*known.items()][1 - _ALIKE :], **{digest: found})
+            self._known[definition] = known
+        return known[digest]

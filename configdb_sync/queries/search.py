@@ -69,28 +69,39 @@ def parse_pattern(text: str, value: str | None = None) -> Pattern:
     return Pattern(parts, value, ABSENT if value is None else _typed(value))
 
 
-def matches(document: Mapping[str, Json], pattern: Pattern, masker: Masker) -> Iterator[tuple[KeyPath, Json]]:
-    """Yield the keys of a document that match, with their values; of a mapping that matches not what is below it too,
-    unless that matches by itself."""
-    # Most keys do not match: whether one does is remembered, and its path is made only then.
-    last = pattern.parts[-1]
-    known: dict[str, bool] = {}
+class Search:
+    """Looks for a pattern in many documents. What is below the same object as in a document before is known."""
 
-    def walk(above: KeyPath, items: Iterable[tuple[str, Json]]) -> Iterator[tuple[KeyPath, Json]]:
+    def __init__(self, pattern: Pattern, masker: Masker) -> None:
+        self._pattern = pattern
+        self._masker = masker
+        self._ends: dict[str, bool] = {}
+        self._known: dict[tuple[str, str], tuple[Json, list[tuple[KeyPath, Json]]]] = {}
+
+    def matches(self, name: str, document: Mapping[str, Json]) -> Iterator[tuple[KeyPath, Json]]:
+        """Yield the keys of a data source's document that match, with their values; of a mapping that matches not what
+        is below it too, unless that matches by itself."""
+        for key, value in document.items():
+            known = self._known.get((name, key))
+            if known is None or known[0] is not value:
+                known = self._known[name, key] = value, list(self._walk((), [(key, value)]))
+            yield from known[1]
+
+    def _walk(self, above: KeyPath, items: Iterable[tuple[str, Json]]) -> Iterator[tuple[KeyPath, Json]]:
+        # Most keys do not match: whether one does is remembered, and its path is made only then.
         for key, value in items:
-            ends = known.get(key)
+            ends = self._ends.get(key)
             if ends is None:
-                ends = known[key] = _glob(last).fullmatch(key) is not None
+                ends = self._ends[key] = _glob(self._pattern.parts[-1]).fullmatch(key) is not None
             if ends:
                 path = (*above, key)
-                if pattern.matches_key(path) and pattern.matches_value(path, value, masker):
+                if self._pattern.matches_key(path) and self._pattern.matches_value(path, value, self._masker):
                     yield path, value
             if type(value) is dict:
-                yield from walk((*above, key), value.items())
+                yield from self._walk((*above, key), value.items())
             elif type(value) is list:
-                yield from walk((*above, key), ((str(place), child) for place, child in enumerate(value)))
-
-    return walk((), document.items())
+                children = ((str(place), child) for place, child in enumerate(value))
+                yield from self._walk((*above, key), children)
 
 
 def grouped(found: Iterable[tuple[str, str, KeyPath, Json]]) -> list[Hit]:

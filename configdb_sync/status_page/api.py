@@ -23,8 +23,9 @@ from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
 from configdb_sync.tenants.requests import TenantRequest
-from configdb_sync.tenants.rows import Resource, body_etag
+from configdb_sync.tenants.rows import Resource
 from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import tag_of_body
 from configdb_sync.web.responses import ApiResponse, json_response
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
@@ -54,21 +55,21 @@ class StatusApi:
     def answer(self, request: TenantRequest) -> ApiResponse:
         """Answer a GET or HEAD of the tenant API that asks for any of them: 200, 203, 204, 304."""
         environment = request.route.environment if request.route.place is None else request.place.environment
-        if request.kind is RouteKind.PLACE:
+        if request.route.kind is RouteKind.PLACE:
             query = request.parameters(*DOCUMENT_QUERY)
             live = located(self.context, request, request.place)
             assert live.resource is not None
             return _answer(request, self.document(request.place, live.resource, query))
         if environment is None:
             return _answer(request, self.environments(request.parameters("limit", "marker")))
-        known = {RouteKind.MATRIX: MATRIX_QUERY, RouteKind.RUNS: RUNS_QUERY, RouteKind.RUN: ()}[request.kind]
+        known = {RouteKind.MATRIX: MATRIX_QUERY, RouteKind.RUNS: RUNS_QUERY, RouteKind.RUN: ()}[request.route.kind]
         query, scope = request.parameters(*known), None
         if request.route.place is not None:
             located(self.context, request, request.place)
             scope = request.place.tenant
-        if request.kind is RouteKind.MATRIX:
+        if request.route.kind is RouteKind.MATRIX:
             return _answer(request, self.matrix(scope, environment, query))
-        if request.kind is RouteKind.RUNS:
+        if request.route.kind is RouteKind.RUNS:
             return _answer(request, self.runs(scope, environment, query))
         return _answer(request, self.run(scope, environment, request.route.run))
 
@@ -233,7 +234,7 @@ class StatusApi:
 
 def _answer(request: TenantRequest, seen: StatusView) -> ApiResponse:
     answer = json_response(seen.view, 200 if seen.fresh else 203)
-    etag = body_etag(answer.data)
+    etag = tag_of_body(answer.data)
     headers = (("ETag", f'"{etag}"'), ("Cache-Control", "no-cache"))
     return read_answer(request, etag, headers, lambda: ApiResponse(answer.status_code, answer.data, headers))
 

@@ -33,12 +33,11 @@ from configdb_sync.store.versions import VersionStore
 from configdb_sync.sync.diff import LeafChange, changes
 from configdb_sync.sync.history import histories
 from configdb_sync.sync.standing_overrides import addresses_of
-from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.rows import Holding, Resource, holding_of, resource_of
-from configdb_sync.tenants.status import Status, StatusCounts
+from configdb_sync.tenants.queries import Page, page_of
+from configdb_sync.tenants.rows import LIVE, Holding, Resource, holding_of, resource_of
+from configdb_sync.tenants.status import StatusCounts
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
-_LIVE = sa.and_(sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0), TENANTS.c.deleted.is_(None))
 MOST_CHANGES = 200
 """Changes of one version that are listed; the rest is counted."""
 
@@ -130,11 +129,6 @@ class SourceOwner:
     tenant: str | None
     resource: Resource | None
 
-    @property
-    def status(self) -> Status | None:
-        """Its status; None if it is unknown."""
-        return None if self.resource is None else self.resource.status
-
 
 @dataclass(frozen=True)
 class NodeMatrix:
@@ -161,7 +155,7 @@ def environments(
 ) -> Page[EnvironmentSummary]:
     """Return environments by number, without their runs; ``only``: just this one."""
     joined = HOLDINGS.join(TENANTS, TENANTS.c.number == HOLDINGS.c.tenant)
-    wanted = [_LIVE]
+    wanted = [LIVE, TENANTS.c.deleted.is_(None)]
     if scope is not None:
         wanted.append(TENANTS.c.id == scope)
     if marker is not None:
@@ -170,13 +164,12 @@ def environments(
         wanted.append(HOLDINGS.c.environment == only)
     numbers = sa.select(HOLDINGS.c.environment).select_from(joined).where(*wanted).distinct()
     found = list(connection.scalars(numbers.order_by(HOLDINGS.c.environment).limit(limit + 1)))
-    more, found = len(found) > limit, found[:limit]
+    page = page_of(found, limit, str)
     held: dict[int, list[tuple[str, Holding]]] = defaultdict(list)
     rows = sa.select(HOLDINGS, TENANTS.c.id.label("owner")).select_from(joined)
-    for row in connection.execute(rows.where(*wanted, HOLDINGS.c.environment.in_(found)).order_by(TENANTS.c.id)):
+    for row in connection.execute(rows.where(*wanted, HOLDINGS.c.environment.in_(page.items)).order_by(TENANTS.c.id)):
         held[row.environment].append((row.owner, holding_of(row[:-1])))
-    items = tuple(EnvironmentSummary(number, tuple(held[number])) for number in found)
-    return Page(items, str(found[-1]) if more else None)
+    return Page([EnvironmentSummary(number, tuple(held[number])) for number in page.items], page.marker)
 
 
 def sources(connection: Connection, environment: int, scope: str | None) -> dict[str, SourceOwner]:

@@ -19,17 +19,13 @@ from configdb_sync.sync.effective_leaves import Leaf, leaf_json
 from configdb_sync.tenants import representations
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Page
-from configdb_sync.tenants.status import Status
+from configdb_sync.tenants.status import word_of
 from configdb_sync.web.requests import encoded
 
 
 def _base(scope: str | None, environment: int) -> str:
     """Return the URL below which an environment's resources are: a tenant's, or an operator's."""
     return f"/environments/{environment}" if scope is None else ResourcePath(scope, environment).url
-
-
-def _shown(status: Status | None) -> str | None:
-    return None if status is None else status.shown
 
 
 def environments_view(
@@ -46,7 +42,7 @@ def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope:
     base = _base(scope, one.environment)
     return {
         "environment": one.environment,
-        "status": _shown(one.counts.status),
+        "status": word_of(one.counts.status),
         "status_details": one.counts.details,
         "resource_count": one.counts.size,
         "tenants": [
@@ -54,7 +50,7 @@ def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope:
                 "tenant": tenant,
                 "home": holding.home,
                 "resource_count": holding.counts.size,
-                "status": _shown(holding.status),
+                "status": word_of(holding.status),
                 "links": {"self": ResourcePath(tenant, one.environment).url},
             }
             for tenant, holding in one.holdings
@@ -130,8 +126,8 @@ def _source_item(source: SourceOwner) -> dict[str, Any]:
     return {
         "name": source.name,
         "tenant": source.tenant,
-        "status": _shown(source.status),
-        "status_details": None if resource is None else resource.details,
+        "status": word_of(None if resource is None else resource.status),
+        "status_details": resource and resource.details,
         "links": links,
     }
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +26,7 @@ from configdb_sync.errors import StateError
 _SERVERS = re.compile(r"(?P<head>[^/?#]+://(?:[^/?#]*@)?)(?P<servers>[^/?#@]*,[^/?#@]*)(?P<rest>.*)", re.DOTALL)
 _KEYS = "key_file"
 _BUSY_SECONDS = 30
+_TRIES = 8
 
 _CONNECTION = {
     "connect_timeout": "5",
@@ -163,6 +166,25 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     if (begin := connection.get_execution_options().get("configdb_begin")) is not None:
         connection.exec_driver_sql(begin)
+
+
+def use_wal(execute: Callable[[str], object]) -> None:
+    """Switch an SQLite database to WAL, where readers don't wait for a writer; ``execute`` runs a statement outside of
+    a transaction. Raises its ``OperationalError`` if the database stays locked.
+
+    SQLite refuses the switch at once while anyone reads or writes, such as a backup, whatever the timeout is. Only a
+    transaction that begins waits for the others to end.
+    """
+    for left in range(_TRIES - 1, -1, -1):
+        try:
+            execute("PRAGMA journal_mode=WAL")
+        except (sqlite3.OperationalError, OperationalError):
+            if not left:
+                raise
+            execute("BEGIN EXCLUSIVE")
+            execute("ROLLBACK")
+        else:
+            return
 
 
 def _set_up_postgresql(connection: Any, _record: object) -> None:

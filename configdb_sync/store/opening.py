@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from configdb_sync.errors import StateError
-from configdb_sync.store import encryption, schema
+from configdb_sync.store import encryption, engine, schema
 from configdb_sync.store.database import COMMITS, Database, OutcomeUnknownError
 from configdb_sync.store.encryption import Marker, SealedTable
 
@@ -151,7 +151,7 @@ def _file_lock(database: Database) -> Iterator[None]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with database.reading() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            engine.use_wal(connection.exec_driver_sql)
         yield
     finally:
         os.close(lock)

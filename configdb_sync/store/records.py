@@ -50,6 +50,11 @@ class Record:
     unsettled: tuple[str, ...] = ()
     restored: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file held what the node means, and nothing else."""
+        return not (self.hidden or self.unsettled or self.created or self.restored)
+
 
 def encode(record: Record) -> bytes:
     """Return a record as bytes; ``decode`` gives the same record back."""

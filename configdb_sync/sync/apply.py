@@ -170,7 +170,11 @@ class _NodeTask:
             with self._step(document, "verify"):
                 place = self._place(document)
                 known = None if etags is None else etags.get(place.definition)
-                check_effective(self.run.client, place, document.decision, known, document.aside)
+                try:
+                    check_effective(self.run.client, place, document.decision, known, document.aside)
+                except UnexpectedAnswerError:
+                    self.run.remote.met_others()
+                    raise
 
     def write(self) -> None:
         """Write the files: the records first, then the files, then the records that say it's done."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configdb_sync.jsonvalues import ABSENT, Document, Json, Slot
 from configdb_sync.masking import Masker, Path, is_secret_path
+from configdb_sync.overrides.notes import Note, of_key, to_json
 from configdb_sync.sync.three_way_merge import equal
 
 LONGEST_SHOWN = 100
@@ -15,14 +16,16 @@ LONGEST_SHOWN = 100
 
 @dataclass(frozen=True)
 class LeafChange:
-    """One leaf or block that changes: its path and how each side shows, None where that side has nothing.
+    """One leaf that changes, or one block of ``new_keys``: its path and how each side shows.
 
-    The texts are compact JSON, masked, cut where long: made to be read, never to be parsed back.
+    A side is None where it has nothing. The texts are compact JSON, masked, cut where long: made to be read, never to
+    be parsed back. ``note``: that of the override which makes the change, if it has one.
     """
 
     path: Path
     before: str | None
     after: str | None
+    note: Note | None = None
 
     @property
     def sign(self) -> str:
@@ -32,25 +35,70 @@ class LeafChange:
         return "-" if self.after is None else "~"
 
 
+def change_json(change: LeafChange) -> dict[str, Json]:
+    """Return a change as JSON values."""
+    found: dict[str, Json] = {"key": list(change.path), "before": change.before, "after": change.after}
+    if change.note is not None:
+        note = to_json(change.note)
+        about = {name: note[name] for name in ("author", "time", "reason", "until") if name in note}
+        found["override"] = {"level": change.note.place, **about}
+    return found
+
+
 def changes(before: Document, after: Document, masker: Masker) -> tuple[LeafChange, ...]:
-    """Return what differs, in the order of ``after``, then what is gone."""
+    """Return what differs, in the order of ``after``, then what is gone.
+
+    A mapping that comes or goes is shown by its leaves; lists are leaves.
+    """
     return tuple(_changes((), dict(before), dict(after), masker))
 
 
-def _changes(path: Path, before: dict[str, Json], after: dict[str, Json], masker: Masker) -> Iterator[LeafChange]:
-    for key in _keys(after, before):
-        one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-        if equal(one, other):
-            continue
-        here = (*path, key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _changes(here, one, other, masker)
-        else:
-            yield LeafChange(here, shown_value(here, one, masker), shown_value(here, other, masker))
+def noted(
+    found: Iterable[LeafChange],
+    notes: Iterable[Note],
+    data_source: str,
+    levels: Iterable[tuple[str, Document, Document]],
+) -> tuple[LeafChange, ...]:
+    """Return changes of a node's file with the notes on the overrides that make them.
+
+    ``levels``: place, values and overrides of the data source, from the root to the node; the innermost that has a
+    top-level key gives it.
+    """
+    here = [note for note in notes if note.data_source == data_source]
+    by_key: dict[str, str | None] = {}
+    holding: list[Note] = []
+    for place, values, overrides in levels if here else ():
+        by_key |= dict.fromkeys(values) | dict.fromkeys(overrides, place)
+        holding += [note for note in here if note.place == place and note.holds(overrides)]
+    places = ((change, by_key.get(change.path[0])) for change in found)
+    return tuple(
+        change if place is None else replace(change, note=of_key(holding, place, data_source, change.path))
+        for change, place in places
+    )
 
 
-def _keys(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys([*first, *second]))
+def new_keys(document: Document, masker: Masker) -> tuple[LeafChange, ...]:
+    """Return the keys of a document that is new as a whole, each top-level block as one change."""
+    return tuple(LeafChange((key,), None, shown_value((key,), value, masker)) for key, value in document.items())
+
+
+def _changes(path: Path, before: Slot, after: Slot, masker: Masker) -> Iterator[LeafChange]:
+    if equal(before, after):
+        return
+    old, new = _block(before), _block(after)
+    if not old and not new:
+        yield LeafChange(path, shown_value(path, before, masker), shown_value(path, after, masker))
+        return
+    if before is not ABSENT and not isinstance(before, dict):
+        yield LeafChange(path, shown_value(path, before, masker), None)
+    for key in dict.fromkeys([*new, *old]):
+        yield from _changes((*path, key), old.get(key, ABSENT), new.get(key, ABSENT), masker)
+    if after is not ABSENT and not isinstance(after, dict):
+        yield LeafChange(path, None, shown_value(path, after, masker))
+
+
+def _block(slot: Slot) -> dict[str, Json]:
+    return slot if isinstance(slot, dict) else {}
 
 
 def shown_value(path: Path, value: Slot, masker: Masker) -> str | None:

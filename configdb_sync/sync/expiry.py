@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -31,11 +31,16 @@ class EndedOverride:
     reason: str | None
 
 
-def preview(store: NoteStore, environment: int, now: datetime) -> tuple[ConfigDBClient, tuple[EndedOverride, ...]]:
-    """Return a client that sees ConfigDB without the overrides that have ended, and these; nothing is changed."""
+def preview(
+    store: NoteStore, environment: int, found: Iterable[Note], now: datetime
+) -> tuple[ConfigDBClient, tuple[EndedOverride, ...]]:
+    """Return a client that sees ConfigDB without the overrides that have ended, and these; nothing is changed.
+
+    ``found``: the notes on the environment's overrides.
+    """
     shown: dict[DocumentAddress, dict[str, Json]] = {}
     ended = []
-    for place, overrides, notes in documents_with(store, environment, _expired(store, environment, now)):
+    for place, overrides, notes in documents_with(store, environment, _expired(found, now)):
         document = overrides
         for note in notes:
             freed = _freed(store.client, place, note, document)
@@ -54,7 +59,7 @@ def remove_ended(
     ``may_change`` tells whether data sources may be worked on. An override that somebody changed since its note was
     made stays. Raises the errors of ``changes.rewrite``.
     """
-    expired = [note for note in _expired(store, environment, now) if may_change([note.data_source])]
+    expired = [note for note in _expired(store.read(environment), now) if may_change([note.data_source])]
     if not expired:
         return ()
     removed: list[EndedOverride] = []
@@ -72,8 +77,8 @@ def remove_ended(
     return tuple(removed)
 
 
-def _expired(store: NoteStore, environment: int, now: datetime) -> list[Note]:
-    return [note for note in store.read(environment) if note.expired(now)]
+def _expired(notes: Iterable[Note], now: datetime) -> list[Note]:
+    return [note for note in notes if note.expired(now)]
 
 
 def _freed(client: ConfigDBClient, place: DocumentAddress, note: Note, overrides: dict[str, Json]) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ChangeAuthor, ChangeObserver, DocumentAddress, DocumentEdit, DocumentVersion
-from configdb_sync.errors import MissingError, UnsupportedError
+from configdb_sync.errors import MissingError, UnknownNameError, UnsupportedError
 from configdb_sync.jsonvalues import Json, document_digest
 from configdb_sync.names import RECORDS
 from configdb_sync.store.versions import BY_OTHERS, DocumentKey, VersionStore, is_by_others, time_text
@@ -91,8 +91,8 @@ class OwnHistories:
         return with_present(kept, document_digest(present), self.store.now()), present
 
 
-def _not_kept(place: DocumentAddress, kind: str, number: int, request_id: str | None = None) -> MissingError:
-    return MissingError(
+def _not_kept(place: DocumentAddress, kind: str, number: int, request_id: str | None = None) -> UnknownNameError:
+    return UnknownNameError(
         f"version {number} of the {kind} of {place.data_source} at {place.level_text} isn't kept",
         way_out="`configdb-sync history` lists the versions that are",
         request_id=request_id,

@@ -1,4 +1,4 @@
-"""Overrides without effect: hidden, equal to what they cover (U20), or left by a node that is gone. Pure."""
+"""Overrides without effect: hidden, equal to what they cover (U20), unread, or left by a node that is gone. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from enum import Enum
 
 from configdb_sync.configdb.level_merge import effective
 from configdb_sync.configdb.model import OverrideNote
+from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import ABSENT, Document
 from configdb_sync.names import natural_key
+from configdb_sync.overrides.checks import hidden_by, overridden_leaves
 from configdb_sync.sync.three_way_merge import equal
 
 Level = tuple[Document, Document]
@@ -20,16 +22,22 @@ class IneffectiveReason(Enum):
 
     HIDDEN = "hidden"
     EQUAL = "equal"
+    OTHER_DATA_SOURCE = "other data source"
+    """Puppet reads the key from another data source."""
 
 
 @dataclass(frozen=True)
 class IneffectiveOverride:
-    """One override without effect on a node: its data source, the level it is at (``/`` for the root) and its key."""
+    """One override without effect on a node: its data source, the level it is at (``/`` for the root) and its key.
+
+    ``by``: the other data source, if it is that.
+    """
 
     data_source: str
     level: str
     key: str
     why: IneffectiveReason
+    by: str | None = None
 
 
 def ineffective_overrides(
@@ -48,6 +56,23 @@ def ineffective_overrides(
                 found.append(IneffectiveOverride(data_source, place, key, IneffectiveReason.HIDDEN))
             elif equal(covered.get(key, ABSENT), value):
                 found.append(IneffectiveOverride(data_source, place, key, IneffectiveReason.EQUAL))
+    return tuple(found)
+
+
+def unread_overrides(
+    data_source: str, places: Sequence[str], levels: Sequence[Level], layers: Sequence[Layer]
+) -> tuple[IneffectiveOverride, ...]:
+    """Return the overrides that Puppet reads nothing of, since another data source has their keys (U25).
+
+    ``layers``: the node's effective data, in the order of its hierarchy; ``places`` and ``levels`` as above.
+    """
+    found = []
+    for depth, (place, (values, overrides)) in enumerate(zip(places, levels, strict=True)):
+        covered = effective([*levels[:depth], (values, {})]) if overrides else {}
+        for key in overrides:
+            by = hidden_by(layers, data_source, overridden_leaves(covered, overrides, key))
+            if by is not None:
+                found.append(IneffectiveOverride(data_source, place, key, IneffectiveReason.OTHER_DATA_SOURCE, by))
     return tuple(found)
 
 

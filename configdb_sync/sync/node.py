@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
 from configdb_sync.hiera import HieraDocument, Reader, hierarchy
+from configdb_sync.hiera.arrangement import Arrangement
 from configdb_sync.hiera.data_sources import NodeMap, map_node
 from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
@@ -18,10 +19,10 @@ from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeLeftOut, NodeRead
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.sync.decide import Decision, Meant, Write, decide, needs_stored, what_node_means
-from configdb_sync.sync.diff import LeafChange, changes
+from configdb_sync.sync.diff import LeafChange, changes, new_keys, noted
 from configdb_sync.sync.fingerprint import decode, files_digest
 from configdb_sync.sync.folder_documents import HeldOverride, OverrideMove, folder_documents
-from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides
+from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, ineffective_overrides, unread_overrides
 from configdb_sync.sync.node_identity import IdentityGuard, NodeIdentifier
 from configdb_sync.sync.node_work import DocumentWork, ExaminedDocument, NodeWork, RunContext
 from configdb_sync.sync.plan import Digests, DocumentChange, NodePlan
@@ -139,6 +140,8 @@ class Examiner:
         wanted = tuple(dict.fromkeys([*mapped.sources, *(move.data_source for move in plan.moves)]))
         run.remote.want(wanted)
         documents = self._documents(node, self._paths(node, mapped))
+        if run.source is None:
+            plan.ineffective += self._unread(node, documents, hierarchy.from_json(order))
         fresh = records.unknown and not node.unrecorded
         return NodeWork(
             plan.build(), remote, documents, wanted, own, frozenset(elsewhere), fresh, files, plan.moves, order
@@ -180,7 +183,40 @@ class Examiner:
         if name not in node.records.own and document is not None:
             unrecorded = remote.is_unrecorded(name, document, unknown=node.records.unknown, unrecorded=unrecorded)
         examined = ExaminedDocument(name, path, read.files.get(path), document, None, unrecorded)
-        return self._decided(node, node.records.told(examined))
+        examined = node.records.told(examined)
+        if self._run.source is None:
+            self._look(examined, remote)
+        return self._decided(node, examined)
+
+    def _look(self, examined: ExaminedDocument, remote: RemoteNode) -> None:
+        """Let a server without digests say by the effective data alone whether there is anything to do, if it can."""
+        name, document, record = examined.data_source, examined.document, examined.record
+        if record is None:
+            remote.look(name, None)
+        elif document is not None and record.is_plain and document.digest == record.values:
+            standing = any(order.data_source == name for order in self._run.remote.standing)
+            remote.look(name, None if standing else record.values)
+
+    def _unread(
+        self, node: _Node, documents: Sequence[DocumentWork], order: hierarchy.Hierarchy | None
+    ) -> list[IneffectiveOverride]:
+        """Return the overrides that another data source hides from Puppet, beside those without effect anyway."""
+        remote, layers = node.remote, None
+        known = {(one.data_source, one.level, one.key) for one in node.plan.ineffective}
+        found: list[IneffectiveOverride] = []
+        for one in documents:
+            levels = [*remote.above(one.data_source), (one.decision.meant.values, remote.overrides(one.data_source))]
+            if not any(overrides for _, overrides in levels):
+                continue
+            if layers is None:
+                effective = {other.data_source: other.decision.target for other in documents}
+                arrangement = Arrangement(self._run.options.data_sources)
+                try:
+                    layers = arrangement.settings(node.plan.node, remote.levels, effective, order).layers
+                except NodeError:  # A base file can't be worked on, which is among the problems.
+                    return []
+            found += unread_overrides(one.data_source, remote.places[-len(levels) :], levels, layers)
+        return [one for one in found if (one.data_source, one.level, one.key) not in known]
 
     def _paths(self, node: _Node, mapped: NodeMap) -> dict[str, str]:
         """Return the node's data sources and files, with those that an override may create here."""
@@ -241,6 +277,8 @@ class Examiner:
         change = None
         if before_digest != meant.digest or decision.write is not Write.NONE or ordered:
             change = change_of(examined, remote, before_digest, decision, run.masker)
+            merged = [(place, *level) for place, level in zip(remote.places[-len(levels) :], levels, strict=True)]
+            change = replace(change, written=noted(change.written, run.notes, name, merged))
             if ordered:
                 change = replace(change, ordered=changes(overrides, {**overrides, **ordered}, run.masker))
             if document is not None:
@@ -313,15 +351,16 @@ def change_of(
     name, meant = examined.data_source, decision.meant
     upload: tuple[LeafChange, ...] = ()
     written: tuple[LeafChange, ...] = ()
+    first = before_digest == EMPTY_DIGEST
     if before_digest != meant.digest:
-        upload = changes(remote.raw_values(name), meant.values, masker)
+        upload = new_keys(meant.values, masker) if first else changes(remote.raw_values(name), meant.values, masker)
     if decision.write is not Write.NONE:
         found = {} if examined.document is None else examined.document.values
         written = changes(found, decision.target, masker)
     return DocumentChange(
         data_source=name,
         path=examined.path,
-        first=before_digest == EMPTY_DIGEST,
+        first=first,
         upload=upload,
         write=decision.write,
         written=written,

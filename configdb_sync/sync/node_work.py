@@ -13,6 +13,7 @@ from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.node_files import NodeFile, NodeRead, Nodes
+from configdb_sync.overrides.notes import Note
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.records import Record, Records
 from configdb_sync.sync.decide import Accept, Decision, Meant, Write, hidden_after_write
@@ -101,7 +102,8 @@ class RunContext:
     """What all nodes of one run share.
 
     ``allowed``: unsafe changes that the user let through. ``roster``: what Nailgun knows of the nodes, None without
-    Nailgun. ``source``: where documents come from, None for the nodes' own files.
+    Nailgun. ``source``: where documents come from, None for the nodes' own files. ``notes``: those on overrides, for
+    plans.
     """
 
     client: ConfigDBClient
@@ -115,6 +117,7 @@ class RunContext:
     allowed: frozenset[UnsafeChange] = frozenset()
     roster: Roster | None = None
     source: UploadSource | None = None
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)

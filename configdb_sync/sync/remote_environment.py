@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from configdb_sync import addresses
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.configdb.model import Definition, DocumentAddress, Environment, Etags, ServerKind
+from configdb_sync.configdb.model import Component, Definition, DocumentAddress, Environment, Etags, ServerKind
 from configdb_sync.errors import ConfigDBError, EnvironmentMismatchError, NodeError, ProductError, UnsupportedError
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, document_digest
 from configdb_sync.names import RECORDS, LevelPath, component_name, records_component
@@ -46,6 +46,7 @@ class RemoteEnvironment:
         self._definitions: dict[str, Definition] = {}
         self._refused: dict[str, ConfigDBError] = {}
         self._absent_at_start = False
+        self._made = False
         self._missing_at_start: set[str] = set()
         self._above: dict[tuple[LevelPath, int], Level] = {}
         self._claimed: dict[str, str] = {}
@@ -70,7 +71,7 @@ class RemoteEnvironment:
                 f" the settings say {_listed(self._levels)}; nothing was changed",
                 way_out="name its levels with --levels, outermost first (nodes=%{uid} is the default)",
             )
-        self._know(self._client.definitions(self._environment))
+        self._know(self._environment)
         recorded = None
         if self._records is not None:
             told = self._client.values(self._number, (), self._records)
@@ -101,8 +102,10 @@ class RemoteEnvironment:
         self._tell(changes.rewrite(self._client, root, lambda found: addresses.to_records(found, levels)).after)
         self._recorded = levels
 
-    def _know(self, definitions: dict[str, Definition]) -> None:
-        self._components = {component.id: component.name for component in self._client.components()}
+    def _know(self, environment: Environment, components: Sequence[Component] | None = None) -> None:
+        listed = self._client.components() if components is None else components
+        definitions = self._client.definitions(environment, listed)
+        self._components = {component.id: component.name for component in listed}
         own = definitions.get(RECORDS)
         if own is not None and self._component_of(own) == records_component(self._number):
             self._records = own.id
@@ -144,6 +147,19 @@ class RemoteEnvironment:
     def reaches(self, levels: LevelPath) -> bool:
         """Whether the environment has all these levels by now; nothing is stored below the last that it has."""
         return self._environment is not None and len(levels) <= len(self._environment.levels)
+
+    def may_hold(self, levels: LevelPath) -> bool:
+        """Whether a document may be stored at these levels; none is in an environment that this run has just made.
+
+        What others store there meanwhile is found when the effective data is compared with the prediction (U20).
+        """
+        return self.reaches(levels) and not self._made
+
+    def met_others(self) -> None:
+        """Ask about the nodes that follow even if this run made the environment: others write here."""
+        with self._lock:
+            self._made = False
+            self._etags.clear()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -242,7 +258,8 @@ class RemoteEnvironment:
         records = self._client.create_component(records_component(self._number), [RECORDS])
         components = [component.id, records.id]
         self._environment = self._client.create_environment(self._number, components, self._levels)
-        self._know(self._client.definitions(self._environment))
+        self._made = self._environment.made
+        self._know(self._environment, [component, records])
         if self._records is not None:
             document = addresses.to_records({"tenant": self._tenant}, self._addresses.levels)
             self._client.put_values(self._number, (), self._records, document)
@@ -264,7 +281,7 @@ class RemoteEnvironment:
                     self._client.add_definition(component.id, name)
                 except ConfigDBError as error:
                     self._refused[name] = error
-        self._know(self._client.definitions(self._existing()))
+        self._know(self._existing())
 
     def _add_records(self, environment: Environment) -> None:
         # A server that can't attach a component to an existing environment keeps none: then only this master's own
@@ -272,7 +289,7 @@ class RemoteEnvironment:
         try:
             component = self._client.create_component(records_component(self._number), [RECORDS])
             self._environment = self._client.attach_component(environment, component.id)
-            self._know(self._client.definitions(self._environment))
+            self._know(self._environment)
         except UnsupportedError:
             self._without_records = True
 
@@ -306,7 +323,7 @@ class RemoteEnvironment:
         return tuple(self._level(levels[:depth], definition) for depth in range(len(levels)))
 
     def _level(self, levels: LevelPath, definition: int) -> Level:
-        if self._absent_at_start or not self.reaches(levels):
+        if not self.may_hold(levels):
             return {}, {}
         with self._lock:
             if levels not in self._etags:

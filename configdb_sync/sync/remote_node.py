@@ -36,10 +36,11 @@ class RemoteNode:
         self._environment = environment
         self.levels = levels
         self.places = [place_of(levels[:depth]) for depth in range(len(levels) + 1)]
-        self._there = remote.reaches(levels)
+        self._there = remote.may_hold(levels)
         self._etags = client.etags(environment, levels) if self._there else None
         self._cache: dict[tuple[str, str], dict[str, Json]] = {}
         self._records: dict[str, Json] | None = None
+        self._by_effective: dict[str, Etags] = {}
 
     @property
     def concerned(self) -> tuple[str, ...]:
@@ -76,11 +77,24 @@ class RemoteNode:
             return None
         return state_of(files, [*above, self._remote.without_notes(self.levels, own)])
 
+    def look(self, data_source: str, in_step: str | None) -> None:
+        """Where the server gives no digests, ask a data source's effective data if it may tell all there is to know.
+
+        None at all: then nothing is stored at any level. Or data with the digest ``in_step``, which a run left with
+        nothing over or under the node's values: then they count as unchanged. Anything else is read as it is stored.
+        """
+        definition = self._remote.definition(data_source)
+        if definition is None or not self._there or self._etags is not None:
+            return
+        found = document_digest(self._client.effective(self._environment, self.levels, definition))
+        if found in (EMPTY_DIGEST, in_step):
+            self._by_effective[data_source] = Etags(found, EMPTY_DIGEST, found)
+
     def _known(self, data_source: str) -> Etags | None:
         definition = self._remote.definition(data_source)
         if definition is None or not self._there:
             return Etags(EMPTY_DIGEST, EMPTY_DIGEST, EMPTY_DIGEST)
-        return None if self._etags is None else self._etags.get(definition)
+        return self._by_effective.get(data_source) if self._etags is None else self._etags.get(definition)
 
     def values(self, data_source: str) -> dict[str, Json]:
         """Return the values at the node's level that count as those uploaded before."""
@@ -149,7 +163,7 @@ class RemoteNode:
         """Whether ConfigDB may keep something of our records of this node; unknown without asking counts as so."""
         definition = self._remote.records
         known = None if self._etags is None or definition is None else self._etags.get(definition)
-        return known is None or known.values != EMPTY_DIGEST
+        return self._there and (known is None or known.values != EMPTY_DIGEST)
 
     def keep_records(self, records: dict[str, Json], hierarchy: Json = None) -> None:
         """Store what ConfigDB is to keep of our records of this node; nothing is sent if it has just that.
@@ -168,7 +182,9 @@ class RemoteNode:
     def above(self, data_source: str) -> tuple[Level, ...]:
         """Return the levels over the node's, root first."""
         definition = self._remote.definition(data_source)
-        return () if definition is None else self._remote.above(definition, self.levels)
+        if definition is None or data_source in self._by_effective:
+            return ()
+        return self._remote.above(definition, self.levels)
 
     @property
     def has_values(self) -> bool:
@@ -217,6 +233,9 @@ class RemoteNodeWithFolders(RemoteNode):
         self._documents: dict[str, HieraDocument] = {}
         self._recorded = recorded
         self._open = set() if recorded else {name for name in folders.mapped.sources if folders.home(name)}
+
+    def look(self, _data_source: str, _in_step: str | None) -> None:
+        """Ask nothing: here a data source's documents are made of its folder's too."""
 
     def uploaded(self, folder: str) -> dict[str, Json]:
         """Return the values at the node's level if they are a folder's, else ``{}``."""

@@ -83,8 +83,10 @@ class Run:
         levels than the settings, ``ConfigDBError`` if ConfigDB is away or refuses, ``OutOfTimeError``.
         """
         there = list(self.nodes.identities())
-        client, expired = preview(self._notes, self.options.environment, self.clock.now())
+        notes = self._notes.read(self.options.environment)
+        client, expired = preview(self._notes, self.options.environment, notes, self.clock.now())
         run, identities = self._begin(there, client)
+        run = replace(run, notes=notes)
         examiner = Examiner(run)
         plans: list[NodePlan] = []
 

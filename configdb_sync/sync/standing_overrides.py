@@ -105,9 +105,9 @@ def set_for_all_nodes(
 
     _change_orders(client, environment, added)
     outcome = NodesOutcome()
-    for node, place, overrides in _overrides(client, addresses, seen, data_source, outcome):
+    for node, place, overrides in node_overrides(client, addresses, seen, data_source, outcome):
         if path[0] in overrides:
-            (outcome.done if _holds(overrides, order) else outcome.kept).append(node)
+            (outcome.done if holds(overrides, order) else outcome.kept).append(node)
         else:
             changes.override(client, place, path, order.value)
             outcome.done.append(node)
@@ -125,21 +125,15 @@ def end_for_all_nodes(
     ended: list[StandingOverride] = []
 
     def without(orders: Sequence[StandingOverride]) -> list[StandingOverride]:
-        ended[:] = [one for one in orders if (one.data_source, one.path) == (data_source, path)]
-        if not ended:
-            shown = ", ".join(f"{one.data_source}: {edits.shown_key(one.path)}" for one in orders)
-            raise SettingsError(
-                f"there is no standing override for {edits.shown_key(path)} of {data_source}",
-                way_out=f"there are: {shown or 'none'}",
-            )
+        ended[:] = [_found(orders, data_source, path)]
         return [one for one in orders if one not in ended]
 
     _change_orders(client, environment, without)
     outcome = NodesOutcome()
-    for node, place, overrides in _overrides(client, addresses, seen, data_source, outcome):
+    for node, place, overrides in node_overrides(client, addresses, seen, data_source, outcome):
         if path[0] not in overrides:
             continue
-        if _holds(overrides, ended[0]):
+        if holds(overrides, ended[0]):
             changes.free(client, place, path)
             outcome.done.append(node)
         else:
@@ -147,7 +141,24 @@ def end_for_all_nodes(
     return outcome
 
 
-def _holds(overrides: Document, order: StandingOverride) -> bool:
+def find(client: ConfigDBClient, environment: int, data_source: str, path: KeyPath) -> StandingOverride:
+    """Return the standing override of a key. Raises ``SettingsError`` if there is none."""
+    return _found(from_records(root_records(client, environment)), data_source, path)
+
+
+def _found(orders: Sequence[StandingOverride], data_source: str, path: KeyPath) -> StandingOverride:
+    for one in orders:
+        if (one.data_source, one.path) == (data_source, path):
+            return one
+    shown = ", ".join(f"{one.data_source}: {edits.shown_key(one.path)}" for one in orders)
+    raise SettingsError(
+        f"there is no standing override for {edits.shown_key(path)} of {data_source}",
+        way_out=f"there are: {shown or 'none'}",
+    )
+
+
+def holds(overrides: Document, order: StandingOverride) -> bool:
+    """Tell whether a node's overrides have what a standing override sets. Pure."""
     return edits.has(overrides, order.path) and same(edits.get(overrides, order.path), order.value)
 
 
@@ -164,7 +175,7 @@ def _change_orders(
     changes.rewrite(client, place, lambda document: to_records(document, make(from_records(document))))
 
 
-def _overrides(
+def node_overrides(
     client: ConfigDBClient, addresses: Addresses, seen: Seen, data_source: str, outcome: NodesOutcome
 ) -> Iterator[tuple[str, DocumentAddress, Document]]:
     """Yield the nodes that ConfigDB knows, with their place and overrides; nodes of unknown place go to ``outcome``."""

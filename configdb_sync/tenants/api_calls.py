@@ -27,8 +27,9 @@ from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.representations import read_body, tenant_answer
 from configdb_sync.tenants.requests import TenantRequest, read_json, refuse_body, wants_xml
-from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, body_etag, etag_of, record_audit
+from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, microseconds, record_audit
 from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.requests import tag_of_body, tag_of_parts
 from configdb_sync.web.responses import ApiResponse, HeaderLines, json_response
 
 
@@ -92,7 +93,7 @@ def read_answer(
 def change_of(request: TenantRequest) -> ChangeInfo:
     """Return who makes a change by a request, from where and when."""
     origin = str(request.environ.get("REMOTE_ADDR") or "")
-    return ChangeInfo(request.caller.name, origin, request.identity, request.time)
+    return ChangeInfo(request.caller.name, origin, request.identity, microseconds(request.clock))
 
 
 def show_tenant(context: Context, request: TenantRequest) -> ApiResponse:
@@ -261,7 +262,7 @@ def _show_effective(context: Context, request: TenantRequest, found: Located, le
         return json_response(view, 203, headers)
     except ProductError as error:
         raise _refused(error) from error
-    etag = etag_of(resource.etag(place.tenant), *levels, document_digest(effective))
+    etag = tag_of_parts(resource.etag(place.tenant), *levels, document_digest(effective))
     headers = representations.state_headers(place.tenant, resource, etag)
     return read_answer(request, etag, headers, lambda: json_response({**view, "effective": effective}, 200, headers))
 
@@ -289,7 +290,7 @@ def put_overrides(context: Context, request: TenantRequest) -> ApiResponse:
         tag = None
         if conditions.match is not None or conditions.none_match is not None:
             effective = client.effective(resource.environment, levels, number)
-            conditions.check(etag_of(resource.etag(request.place.tenant), *levels, document_digest(effective)))
+            conditions.check(tag_of_parts(resource.etag(request.place.tenant), *levels, document_digest(effective)))
             _, tag = client.tagged(resource.environment, levels, number, "overrides")
         client.put_overrides(resource.environment, levels, number, body, if_match=tag)
     except RefusalError:
@@ -344,7 +345,7 @@ def show_move(context: Context, request: TenantRequest) -> ApiResponse:
     action = context.registry.move_action(request.place, target)
     xml = wants_xml(request.environ)
     body, kind = (action.xml(), "application/xml; charset=UTF-8") if xml else (action.json(), "application/json")
-    etag = body_etag(body)
+    etag = tag_of_body(body)
     headers = (("ETag", f'"{etag}"'), _STORED, ("Vary", "Accept"))
     return unchanged(request, etag, headers) or ApiResponse(200, body, headers, kind)
 

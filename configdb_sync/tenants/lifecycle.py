@@ -24,6 +24,7 @@ from configdb_sync.tenants.rows import (
     require_tenant,
     tenant_of,
 )
+from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import Preconditions
 
@@ -59,7 +60,7 @@ def put(
         raise refuse(409, f"there is a tenant {shown(tenant)} already; a body would modify it")
     if not found.updatable:
         raise refuse(409, f"tenant {shown(tenant)} can't be modified")
-    _refuse_status(body.status, None if found.status is None else found.status.shown, found.details)
+    _refuse_status(body.status, word_of(found.status), found.details)
     if body.metadata == found.metadata:
         return found, False
     work.connection.execute(

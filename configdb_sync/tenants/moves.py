@@ -24,7 +24,6 @@ from configdb_sync.tenants.rows import (
     Resource,
     Tenant,
     Work,
-    body_etag,
     count,
     enqueue,
     find_holding,
@@ -35,9 +34,9 @@ from configdb_sync.tenants.rows import (
     record_audit,
     require_tenant,
 )
-from configdb_sync.tenants.status import Status, StatusCounts, counted
+from configdb_sync.tenants.status import Status, StatusCounts, counted, word_of
 from configdb_sync.web.refusals import refuse, shown
-from configdb_sync.web.requests import Preconditions, encoded
+from configdb_sync.web.requests import Preconditions, encoded, tag_of_body
 
 RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
 
@@ -234,11 +233,11 @@ class MoveAction:
     def json(self) -> bytes:
         """Return the JSON form."""
         if isinstance(self.resources, MoveSummary):
-            resources: object = {"tag": self.resources.tag, **_counts(self.resources.counts)}
+            resources: object = {"tag": self.resources.tag, **vars(self.resources.counts)}
         else:
             resources = [_item(item) for item in self.resources]
         tenants = [
-            {"id": one.id, "status": _word(one.status), "size": one.counts.size, "metadata": one.metadata}
+            {"id": one.id, "status": word_of(one.status), "size": one.counts.size, "metadata": one.metadata}
             for one in self.tenants
         ]
         move = {"dest": self.destination, "tenants": tenants, "resources": resources}
@@ -267,7 +266,7 @@ class MoveAction:
         resources = ET.SubElement(root, "resources")
         if isinstance(self.resources, MoveSummary):
             resources.set("tag", self.resources.tag)
-            for name, value in _counts(self.resources.counts).items():
+            for name, value in vars(self.resources.counts).items():
                 resources.set(name, str(value))
             return
         for item in self.resources:
@@ -280,25 +279,17 @@ class MoveAction:
     @property
     def etags(self) -> tuple[str, str]:
         """The entity tags of both forms."""
-        return body_etag(self.json()), body_etag(self.xml())
-
-
-def _word(status: Status | None) -> str | None:
-    return None if status is None else status.shown
+        return tag_of_body(self.json()), tag_of_body(self.xml())
 
 
 def _item(item: MoveItem) -> dict[str, object]:
-    found: dict[str, object] = {"id": item.path, "status": _word(item.status)}
+    found: dict[str, object] = {"id": item.path, "status": word_of(item.status)}
     return found if item.home is None else {**found, "home": item.home}
-
-
-def _counts(counts: StatusCounts) -> dict[str, int]:
-    return {"size": counts.size, "active": counts.active, "build": counts.build, "error": counts.error}
 
 
 def _status(element: ET.Element, status: Status | None) -> None:
     if status is not None:
-        element.set("status", status.shown)
+        element.set("status", status.name)
 
 
 def _set(element: ET.Element, name: str, text: str) -> None:

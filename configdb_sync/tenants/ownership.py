@@ -141,9 +141,8 @@ def set_status(
             if run != resource.run:
                 runs.append({"this": resource.number, "new_run": run})
             continue
-        values = {"new_status": None if status is None else status.value, "new_details": details, "new_run": run}
-        shown = int(status != resource.status)
-        changes.append({"this": resource.number, **values, "shown": shown, "time": work.time})
+        values = {"new_status": status, "new_details": details, "new_run": run, "time": work.time}
+        changes.append({"this": resource.number, **values, "shown": int(status != resource.status)})
         if status != resource.status:
             deltas[resource.holding] += -counted(resource.status) + counted(status)
     for statement, rows in ((_STATUS, changes), (_RUN, runs)):

@@ -230,11 +230,8 @@ class Policy:
         return _Rules(enforcer, frozenset(name for name in texts if _mentions_own(texts, name)), stamp, {})
 
 
-def _mentions_own(texts: Mapping[str, str], name: str, seen: frozenset[str] = frozenset()) -> bool:
-    text = texts.get(name, "")
-    if name == OWN or "own" in text:
-        return True
-    return any(_mentions_own(texts, other, seen | {name}) for other in named(text) if other not in seen)
+def _mentions_own(texts: Mapping[str, str], name: str) -> bool:
+    return any(one == OWN or "own" in texts.get(one, "") for one in {name, *_reached(texts, name)})
 
 
 _LARGEST = 1024 * 1024

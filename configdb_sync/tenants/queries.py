@@ -17,6 +17,7 @@ from configdb_sync.store import schema
 from configdb_sync.store.database import Database, Lookup
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.rows import (
+    LIVE,
     Holding,
     Resource,
     Tenant,
@@ -57,6 +58,11 @@ class AuditEntry:
     details: dict[str, Any]
 
 
+def page_of(found: Sequence[T], limit: int, marker: Callable[[T], str]) -> Page[T]:
+    """Return the page of at most ``limit`` items; ``found`` has one more if others follow it."""
+    return Page(found[:limit], marker(found[limit - 1]) if len(found) > limit else None)
+
+
 def _page(
     connection: Connection,
     statement: Select[Any],
@@ -64,9 +70,7 @@ def _page(
     make: Callable[[Row[Any]], T],
     marker: Callable[[T], str],
 ) -> Page[T]:
-    found = [make(row) for row in connection.execute(statement.limit(limit + 1))]
-    more = len(found) > limit
-    return Page(found[:limit], marker(found[limit - 1]) if more else None)
+    return page_of([make(row) for row in connection.execute(statement.limit(limit + 1))], limit, marker)
 
 
 def tenants(connection: Connection, marker: str | None, limit: int, *, recoverable: bool = False) -> Page[Tenant]:
@@ -83,8 +87,9 @@ def tenants(connection: Connection, marker: str | None, limit: int, *, recoverab
 
 def environments(connection: Connection, tenant: int, marker: int | None, limit: int) -> Page[Holding]:
     """Return what a tenant has, by environment."""
-    asked = {"tenant": tenant, "after": -1 if marker is None else marker, "limit": limit + 1}
-    return _environments([holding_of(row) for row in connection.execute(_ENVIRONMENTS, asked)], limit)
+    after = HOLDINGS.c.environment > (-1 if marker is None else marker)
+    statement = sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, after, LIVE).order_by(HOLDINGS.c.environment)
+    return _page(connection, statement, limit, holding_of, _environment_marker)
 
 
 Values = tuple[tuple[Any, ...], ...]
@@ -100,7 +105,7 @@ def tenant_and_environments(rows: Values, limit: int) -> tuple[Tenant, Page[Hold
     """Return the tenant of these rows and the first page of its environments."""
     first = rows[0]
     held = [] if first[_WIDTH] is None else [holding_of(row[_WIDTH:]) for row in rows]
-    return tenant_of(first[:_WIDTH]), _environments(held, limit)
+    return tenant_of(first[:_WIDTH]), page_of(held, limit, _environment_marker)
 
 
 def metadata_of(rows: Values) -> str:
@@ -109,22 +114,13 @@ def metadata_of(rows: Values) -> str:
     return text
 
 
-def _environments(found: list[Holding], limit: int) -> Page[Holding]:
-    return Page(found[:limit], str(found[limit - 1].environment) if len(found) > limit else None)
+def _environment_marker(holding: Holding) -> str:
+    return str(holding.environment)
 
-
-_LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
-
-_ENVIRONMENTS = (
-    sa.select(HOLDINGS)
-    .where(HOLDINGS.c.tenant == sa.bindparam("tenant"), HOLDINGS.c.environment > sa.bindparam("after"), _LIVE)
-    .order_by(HOLDINGS.c.environment)
-    .limit(sa.bindparam("limit", type_=sa.Integer))
-)
 
 _WITH_ENVIRONMENTS = Lookup(
     sa.select(TENANTS, HOLDINGS)
-    .join(HOLDINGS, sa.and_(HOLDINGS.c.tenant == TENANTS.c.number, _LIVE), isouter=True)
+    .join(HOLDINGS, sa.and_(HOLDINGS.c.tenant == TENANTS.c.number, LIVE), isouter=True)
     .where(TENANTS.c.id == sa.bindparam("tenant"))
     .order_by(HOLDINGS.c.environment)
     .limit(sa.bindparam("limit", type_=sa.Integer))

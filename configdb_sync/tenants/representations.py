@@ -15,6 +15,7 @@ from wsgiref.handlers import format_date_time
 from configdb_sync.tenants.paths import VERSION, ResourcePath
 from configdb_sync.tenants.queries import AuditEntry, Page, Values, metadata_of, tenant_and_environments
 from configdb_sync.tenants.rows import Holding, Resource, StatusRow, Tenant, require_tenant
+from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import encoded
 from configdb_sync.web.responses import HeaderLines, json_body
@@ -30,7 +31,7 @@ def moment(time: int) -> str:
 
 def _state(state: StatusRow) -> dict[str, Any]:
     return {
-        "status": None if state.status is None else state.status.shown,
+        "status": word_of(state.status),
         "status_details": state.details,
         "created_at": moment(state.created),
         "updated_at": moment(state.updated),
@@ -148,7 +149,7 @@ def state_headers(tenant: str, state: StatusRow, etag: str, count: int | None = 
         ("ETag", f'"{etag}"'),
         ("Last-Modified", format_date_time(state.updated // 1_000_000)),
         ("X-Tenant-Id", encoded(tenant)),
-        ("X-Resource-Status", "null" if state.status is None else state.status.shown),
+        ("X-Resource-Status", word_of(state.status) or "null"),
         ("Cache-Control", "no-cache"),
     ]
     if count is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from configdb_sync import jsonvalues
 from configdb_sync.clock import Clock
-from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
+from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.web.access import Caller
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import (
@@ -36,21 +36,10 @@ class TenantRequest:
     clock: Clock
 
     @property
-    def time(self) -> int:
-        """Now, as the clock has it: microseconds since 1970, UTC."""
-        now = self.clock.now()
-        return int(now.timestamp()) * 1_000_000 + now.microsecond
-
-    @property
     def place(self) -> ResourcePath:
         """The tenant, environment or data source that the URL names."""
         assert self.route.place is not None
         return self.route.place
-
-    @property
-    def kind(self) -> RouteKind:
-        """What the URL stands for."""
-        return self.route.kind
 
     def parameters(self, *known: str) -> dict[str, str]:
         """Return the query's parameters. Raises ``RefusalError`` 400 for others, and for one given twice."""

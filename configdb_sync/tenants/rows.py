@@ -5,7 +5,6 @@ A status (S1-S3) is stored with each row; that of a tenant or an environment fol
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,22 +18,11 @@ from configdb_sync.store import schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import refuse, shown
-
-_LENGTH = 40
-
-
-def etag_of(*parts: object) -> str:
-    """Return a strong entity tag (T2), without quotes: the digest of these texts and numbers."""
-    text = "\0".join(map(str, parts))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
-
-
-def body_etag(body: bytes) -> str:
-    """Return the entity tag of an answer, from its bytes."""
-    return hashlib.sha256(body).hexdigest()[:_LENGTH]
-
+from configdb_sync.web.requests import tag_of_parts
 
 TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
+"""The condition for holdings whose path names anything."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +87,7 @@ class Tenant(StatusRow):
     @property
     def etag(self) -> str:
         """The entity tag of its representation."""
-        return etag_of("tenant", self.id, self.created, self.version)
+        return tag_of_parts("tenant", self.id, self.created, self.version)
 
     @property
     def project(self) -> str:
@@ -123,7 +111,7 @@ class Holding(StatusRow):
 
     def etag(self, tenant: str) -> str:
         """Return the entity tag of its representation."""
-        return etag_of("environment", tenant, self.number, self.created, self.version)
+        return tag_of_parts("environment", tenant, self.number, self.created, self.version)
 
 
 @dataclass(frozen=True)
@@ -139,7 +127,7 @@ class Resource(StatusRow):
 
     def etag(self, tenant: str) -> str:
         """Return the entity tag of its representation."""
-        return etag_of("data source", tenant, self.number, self.created, self.version)
+        return tag_of_parts("data source", tenant, self.number, self.created, self.version)
 
 
 def _status(stored: str | None) -> Status | None:
@@ -242,8 +230,7 @@ def holding_for(work: Work, tenant: Tenant, environment: int) -> Holding:
 
 def holdings_of(connection: Connection, tenant: int) -> list[Holding]:
     """Return what a tenant has, by environment, without empty holdings."""
-    live = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
-    statement = sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, live).order_by(HOLDINGS.c.environment)
+    statement = sa.select(HOLDINGS).where(HOLDINGS.c.tenant == tenant, LIVE).order_by(HOLDINGS.c.environment)
     return [holding_of(row) for row in connection.execute(statement)]
 
 
@@ -266,11 +253,8 @@ def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: b
     table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
     counts = whole.counts + change
     values: dict[str, object] = {
-        "size": counts.size,
-        "active": counts.active,
-        "build": counts.build,
-        "error": counts.error,
-        "status": None if counts.status is None else counts.status.value,
+        **vars(counts),
+        "status": counts.status,
         "status_details": counts.details,
         "version": table.c.version + 1,
         "tag": table.c.tag + int(shown),

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 LONGEST_DETAILS = 4096
 _CUT = " ... (cut)"
 
 
-class Status(Enum):
+class Status(StrEnum):
     """The status of a resource; values as they are stored (S5). None: the backend reports none."""
 
     ACTIVE = "active"
     BUILD = "build"
     ERROR = "error"
 
-    @property
-    def shown(self) -> str:
-        """The word of the API."""
-        return self.name
 
-
-def read_status(text: str) -> Status:
-    """Return the status that the API's word stands for. Raises ``ValueError``."""
-    try:
-        return Status[text]
-    except KeyError:
-        raise ValueError(f"{text[:40]!r} is no status; there are {', '.join(Status.__members__)}") from None
+def word_of(status: Status | None) -> str | None:
+    """Return the API's word for a status."""
+    return None if status is None else status.name
 
 
 def cut(details: str | None) -> str | None:
@@ -61,7 +53,7 @@ class StatusCounts:
         """How many of the parts have the status of the whole."""
         counts = {Status.ERROR: self.error, Status.BUILD: self.build, Status.ACTIVE: self.active}
         status = self.status
-        return None if status is None else f"{counts[status]} of {self.size} data sources: {status.shown}"
+        return None if status is None else f"{counts[status]} of {self.size} data sources: {status.name}"
 
     def __add__(self, other: StatusCounts) -> StatusCounts:
         return StatusCounts(

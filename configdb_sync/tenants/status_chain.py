@@ -138,7 +138,7 @@ class Chain:
             table = schema.TENANTS if isinstance(state, Tenant) else schema.HOLDINGS
             assert isinstance(state, (Tenant, Holding))
             values = {
-                "status": None if after.status is None else after.status.value,
+                "status": after.status,
                 "status_details": cut(after.details),
                 "version": table.c.version + 1,
                 "tag": table.c.tag + int(after.status != state.status),

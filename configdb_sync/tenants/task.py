@@ -110,32 +110,27 @@ class TaskOwners:
     def begins(self, environment: int, run: str) -> None:
         """Report BUILD for all data sources of the environment; a failure here doesn't stop the run."""
         self._run = run
-        self._tell(environment, run)
+        self._tell(environment)
 
     def ended(self, environment: int) -> None:
         """Report ACTIVE or ERROR as the run recorded it; a data source without a record has no status."""
         self._run = None
-        self._tell(environment, None)
+        self._tell(environment)
 
     def _build(self, sources: Iterable[str]) -> dict[str, ownership.Report]:
         return dict.fromkeys(sources, (Status.BUILD, f"run {self._run} is at work"))
 
-    def _tell(self, environment: int, run: str | None) -> None:
+    def _tell(self, environment: int) -> None:
         try:
             listed = dict(self.registry.read(lambda connection: ownership.owned(connection, environment)))
-            reports: dict[str, ownership.Report] = {}
-            if run is not None:
-                reports = dict.fromkeys(listed, (Status.BUILD, f"run {run} is at work"))
-            else:
+            reports = self._build(listed)
+            if self._run is None:
                 past = PastRuns(self.registry.database, self.clock)
                 states = source_states(self.registry.database, past, environment)
                 for name in listed:
                     state = states.get(name)
-                    if state is None:
-                        reports[name] = None, None
-                    else:
-                        reports[name] = Status[state.state.name], state.details or None
+                    reports[name] = (Status[state.state.name], state.details or None) if state else (None, None)
             change = change_now(self.clock, self.author, "run")
-            self.registry.tell(change, environment, reports, run)
+            self.registry.tell(change, environment, reports, self._run)
         except ProductError as error:
             log.warning("the status of environment %d could not be stored: %s", environment, error)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import man_page
 import peers
 import plugin_runtime
 import run_tests
@@ -45,6 +46,7 @@ NEEDED = (
     *("deployment_scripts/hiera_backend", "deployment_scripts/puppet/configdb/lib/configdb_hiera.rb"),
     *("configdb_sync/cli/main.py", "vendor/common/click/__init__.py", "vendor/common/psycopg/__init__.py"),
     *("bom.cdx.json", "licences"),
+    *(f"share/{path}" for path in (man_page.MAN, man_page.COMPLETION)),
 )
 
 
@@ -66,6 +68,7 @@ def stage(destination: Path, pin: Path) -> None:
     for name in SUPPORT_FILES:
         (shutil.copytree if (ROOT / SUPPORT / name).is_dir() else shutil.copy2)(ROOT / SUPPORT / name, support / name)
     shutil.copy2(pin, support / plugin_runtime.PIN.name)
+    man_page.write(destination / "share")
     for path in (destination, *destination.rglob("*")):
         if not path.is_symlink():
             # As everyone may read it and nobody but its owner write it, whatever this checkout's own modes are.

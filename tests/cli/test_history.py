@@ -24,7 +24,7 @@ def test_the_history_knows_who_when_which_run_and_why(overridden: Run) -> None:
     assert [line.split()[0] for line in lines] == ["3", "2", "1"]
     assert "ticket ∑ 5%" in lines[2]
     assert lines[2].endswith("5%?more")
-    found = json.loads(overridden("history", "-f", "json").stdout)
+    found = json.loads(overridden("history", "-f", "json").stdout)["versions"]
     assert found[2]["comment"].startswith("ticket ∑ 5%")
     assert all(version["run"].startswith("req-") and version["author"] and version["time"] for version in found)
     assert "has no overrides" in overridden("history", node="47").stdout
@@ -35,10 +35,10 @@ def test_a_diff_masks_secrets(overridden: Run) -> None:
     text = overridden("diff").stdout
     assert text.splitlines()[0] == "globals at /nodes/46/, overrides: version 2 to 3"
     assert "- debug: 1" in text
-    text = overridden("diff", "--from", "1", "--to", "2").stdout
+    text = overridden("diff", "--old", "1", "--new", "2").stdout
     assert "CANARY" not in text
-    assert "+ admin: " in text
-    assert "+ debug: 1" in overridden("diff", "--to", "1").stdout
+    assert "+ admin.password: " in text
+    assert "+ debug: 1" in overridden("diff", "--new", "1").stdout
     assert "version 0 to 1" in overridden("diff", "--values").stdout
 
 
@@ -69,7 +69,7 @@ def test_versions_that_are_not_kept(overridden: Run) -> None:
     with pytest.raises(MissingError, match="version 99 of the overrides of globals at /nodes/46/ isn't kept"):
         overridden("revert", "--to", "99")
     with pytest.raises(SettingsError, match=r"no version 99 \(kept: 3, 2, 1\)"):
-        overridden("diff", "--from", "99")
+        overridden("diff", "--old", "99")
     with pytest.raises(SettingsError, match="no versions"):
         overridden("revert", node="47")
 
@@ -84,8 +84,8 @@ def test_all_overrides_and_their_effect(overridden: Run) -> None:
     assert "    region\n" in text
     assert "    admin\n" in text
     assert "CANARY" not in text
-    found = json.loads(overridden.bare("overrides", "--env", "7", "-f", "json").stdout)
-    assert [note["place"] for note in found] == ["/", "/nodes/46/"]
+    found = json.loads(overridden.bare("overrides", "--env", "7", "-f", "json").stdout)["overrides"]
+    assert [note["level"] for note in found] == ["/", "/nodes/46/"]
     with pytest.raises(MissingError, match="environment 8 isn't there"):
         overridden.bare("overrides", "--env", "8")
 

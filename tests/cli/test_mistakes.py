@@ -22,7 +22,7 @@ from tests.support.product import Product, Result, make_product
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
 CANARY = "CANARY"
-USAGE, CONFIGDB, PARTIAL, ENVIRONMENT = Exit.USAGE, Exit.CONFIGDB, Exit.PARTIAL, Exit.ENVIRONMENT
+USAGE, PARTIAL, ENVIRONMENT = Exit.USAGE, Exit.PARTIAL, Exit.ENVIRONMENT
 
 HEAD = "version: 1\nname: t\nenvironment: 1\noverrides:\n"
 ENTRY = "- {level: nodes=2, data_source: globals, key: debug, value: true}\n"
@@ -85,14 +85,16 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("sync --env 1 --from TOP/cloud --stage late", USAGE, "--stage", "late", "'post'"),
     # Environments, levels, nodes
     (f"override --env one --level nodes=2 -r globals -k debug {TRUE}", USAGE, "--env", "'one'", "whole number"),
-    (f"override --env 9 --level nodes=2 -r globals -k debug {TRUE}", CONFIGDB, "environment", "9", "environments: 1"),
-    ("get --env 9 -r globals", CONFIGDB, "environment", "9", "environments: 1"),
-    ("lookup debug --env 9 --node 2", CONFIGDB, "environment", "9", "environments: 1"),
-    ("find debug --env 9", CONFIGDB, "environment", "9", "environments: 1"),
+    (f"override --env 9 --level nodes=2 -r globals -k debug {TRUE}", USAGE, "environment", "9", "environments: 1"),
+    (f"override --env 9 --node 2 -k debug {TRUE}", USAGE, "environment", "9", "environments: 1"),
+    ("rm-override --env 9 --node 2 -r globals -k debug", USAGE, "environment", "9", "environments: 1"),
+    ("get --env 9 -r globals", USAGE, "environment", "9", "environments: 1"),
+    ("lookup debug --env 9 --node 2", USAGE, "environment", "9", "environments: 1"),
+    ("find debug --env 9", USAGE, "environment", "9", "environments: 1"),
     ("compare --env one", USAGE, "--env", "'one'", "--env 1 or 1,2"),
-    ("compare --env 1,9", CONFIGDB, "environment", "9", "environments: 1"),
-    ("dump --env 9 TOP/new", CONFIGDB, "environment", "9", "environments: 1"),
-    ("overrides export --env 9", CONFIGDB, "environment", "9", "--env"),
+    ("compare --env 1,9", USAGE, "environment", "9", "environments: 1"),
+    ("dump --env 9 TOP/new", USAGE, "environment", "9", "environments: 1"),
+    ("overrides export --env 9", USAGE, "environment", "9", "--env"),
     ("status --env 9", USAGE, "environment", "9", "`configdb-sync status` lists all"),
     ("runs last --env 9", USAGE, "environment", "9", "`configdb-sync runs` lists them"),
     ("plan --env 9 --from TOP/cloud", ENVIRONMENT, "environment 1 (fact deployment_id)", "not 9", "use --env 1"),
@@ -100,6 +102,9 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     (f"override --env 1 --level nodes -r globals -k debug {TRUE}", USAGE, "level", "'nodes'", "nodes=46"),
     (f"override --env 1 --level nodes=22 -r globals -k debug {TRUE}", USAGE, "node", "'22'", "did you mean 2?"),
     (f"override --env 1 --level nodes=node-22 -r globals -k debug {TRUE}", USAGE, "name", "'node-22'", "node-2"),
+    (f"override --env 1 --node node-22 -k debug {TRUE}", USAGE, "name", "'node-22'", "did you mean node-2"),
+    (f"override --env 1 --role computer -k debug {TRUE}", USAGE, "role", "'computer'", "did you mean compute?"),
+    (f"{O} --node 2 -k debug {TRUE}", USAGE, "--level", "--node", "name the nodes with"),
     ("get --env 1 --level nodes=22 -r globals -k debug", USAGE, "node", "'22'", "did you mean 2?"),
     ("lookup debug --env 1 --node node-22", USAGE, "node", "'node-22'", "did you mean node-2"),
     ("find debug --env 1 --node 22", USAGE, "node", "'22'", "did you mean 2?"),
@@ -108,9 +113,9 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("plan --env 1 --from TOP/cloud --node 22", PARTIAL, "node", "22", "give ids or FQDNs"),
     (f"{O} --copy-from 3", USAGE, "globals", "/nodes/3/", "overrides --env 1` lists them"),
     # Data sources and keys
-    (f"override --env 1 --level nodes=2 -r global -k debug {TRUE}", CONFIGDB, "data source", "global", "globals?"),
-    ("history --env 1 --level nodes=2 -r global", CONFIGDB, "data source", "global", "did you mean globals?"),
-    ("set --env 1 -r globls -k x --type int -v 1", CONFIGDB, "data source", "globls", "did you mean globals?"),
+    (f"override --env 1 --level nodes=2 -r global -k debug {TRUE}", USAGE, "data source", "global", "globals?"),
+    ("history --env 1 --level nodes=2 -r global", USAGE, "data source", "global", "did you mean globals?"),
+    ("set --env 1 -r globls -k x --type int -v 1", USAGE, "data source", "globls", "did you mean globals?"),
     (f"{O[:-10]} {TRUE}", USAGE, "data source", "not named", "--data-source"),
     (f"override --env 1 --level nodes=2 -k debgu {TRUE}", USAGE, "key", "debgu", "did you mean debug?"),
     (f"{O} -k debug. {TRUE}", USAGE, "key", "'debug.'", '["a.b", "c"]'),
@@ -141,6 +146,8 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     (f"{O} -k debug {TRUE} --until 2099-01-01 --for 8h", USAGE, "--until", "--for", "one of them"),
     (f"{O} -k debug {TRUE} --all-nodes", USAGE, "--all-nodes", "--level", "one of them"),
     (f"override --env 1 -r globals -k debug {TRUE} --all-nodes --for 8h", USAGE, "--for", "--all-nodes", "--level"),
+    (f"{O} --set debug", USAGE, "--set", "KEY=VALUE", "--set nova.debug=true"),
+    (f"{O} --set db_password={CANARY}", USAGE, "secret", "db_password", "--value-file"),
     (f"{O} --copy-from 3 --for 8h", USAGE, "--for", "--copy-from", "keep their ends"),
     ("overrides --env 1 --expiring soon", USAGE, "--expiring", "'soon'", "7d"),
     # Files of overrides
@@ -152,7 +159,7 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("overrides apply -f TOP/key-twice.yaml", USAGE, "TOP/key-twice.yaml", "key twice, line 3", ".md"),
     ("overrides apply -f TOP/loop.yaml", USAGE, "entry 1", "nested", "value"),
     ("overrides apply -f TOP/field.yaml", USAGE, "entry 1", "untill", "until"),
-    ("overrides apply -f TOP/data-source.yaml", CONFIGDB, "data source", "global", "did you mean globals?"),
+    ("overrides apply -f TOP/data-source.yaml", USAGE, "data source", "global", "did you mean globals?"),
     ("overrides apply -f TOP/variable.yaml", USAGE, "debug of globals", "NOT_SET", "set it"),
     ("overrides apply -f TOP/reference.yaml", USAGE, "file of a reference", "TOP/none.txt", "{file: ...}"),
     ("overrides apply -f TOP/reference-type.yaml", USAGE, "debug of globals at nodes=2", "int", "type"),
@@ -163,14 +170,14 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("overrides export --env 1 -o TOP/no/x.yaml", USAGE, "TOP/no/x.yaml", "No such file", "--output"),
     # Versions, runs, digests
     (
-        "diff --env 1 --level nodes=2 -r globals --values --from 7",
+        "diff --env 1 --level nodes=2 -r globals --values --old 7",
         USAGE,
         "globals at /nodes/2/",
         "version 7",
         "kept: 1",
     ),
-    ("diff --env 1 --level nodes=2 -r globals --from x", USAGE, "--from", "'x'", "diff --help"),
-    ("revert --env 1 --level nodes=2 -r globals --to 7", CONFIGDB, "overrides of globals", "version 7", "history"),
+    ("diff --env 1 --level nodes=2 -r globals --old x", USAGE, "--old", "'x'", "diff --help"),
+    ("revert --env 1 --level nodes=2 -r globals --to 7", USAGE, "overrides of globals", "version 7", "history"),
     ("revert --env 1 --level nodes=2 -r globals", USAGE, "globals at /nodes/2/", "no versions", "kept: none"),
     ("runs abc", USAGE, "run", "'abc'", "`configdb-sync runs` lists them"),
     ("approve xyz", Exit.UNSAFE, "digest", "'xyz'", "12 digits"),
@@ -219,7 +226,7 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     (f"{STATUS} --state TOP/cloud", USAGE, "state folder", "TOP/cloud", "chmod 0700 TOP/cloud"),
     (f"{STATUS} --state /dev/null/x", USAGE, "state folder", "/dev/null/x", "--state DIR"),
     # The way to ConfigDB
-    (f"{SERVER} get --env 1 -r globals", CONFIGDB, "http://127.0.0.1:9/", "Connection refused", "is it running"),
+    (f"{SERVER} get --env 1 -r globals", Exit.CONFIGDB, "http://127.0.0.1:9/", "Connection refused", "is it running"),
     (f"{SERVER} get --env 1 -r globals --configdb-token-file TOP/none", USAGE, "token_file", "TOP/none", "a file"),
     (f"{SERVER} get --env 1 -r globals --configdb-token-file TOP/token-open", USAGE, "token", "0644", "chmod 0600"),
     (

@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_or_written_is_named(cloud: Product, file: Pa
 def test_the_list_needs_no_command(cloud: Product, file: Path) -> None:
     cloud("overrides", "apply", "-f", file)
     found = cloud("overrides", *ENV, "-f", "json")
-    assert len(found.json) == 3
+    assert len(found.json["overrides"]) == 3
     assert found.out == cloud("overrides", "list", *ENV, "-f", "json").out
     assert "Did you mean 'export'?" in cloud("overrides", "exprt").err
 

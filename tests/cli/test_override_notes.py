@@ -51,7 +51,7 @@ def override(product: Product, key: str, *more: object, value: object = 1) -> Re
 
 def notes(product: Product, *more: object) -> dict[str, Any]:
     """The notes that ``overrides`` shows of node 1, by key."""
-    listed = good(product, "overrides", "--env", 5, "-f", "json", *more).json
+    listed = good(product, "overrides", "--env", 5, "-f", "json", *more).json["overrides"]
     return {".".join(one["key"]): one for document in listed for one in document["notes"]}
 
 
@@ -70,11 +70,47 @@ def test_an_override_says_why_by_whom_and_until_when(synced: Product) -> None:
     assert "ticket 7" in good(synced, "history", *GLOBALS).out
 
 
+def test_what_another_data_source_hides_has_no_effect(synced: Product) -> None:
+    hidden = ("override", *MEANT, "--env", 5, "-r", "astute", "-t", "bool", "-v", "false", "--reason", "x", "-k")
+    good(synced, *hidden, "use_syslog", "--level", "nodes=1")
+    good(synced, *hidden, "block.new", "--level", "nodes=1")
+    shown = good(synced, "overrides", "--env", 5).out
+    assert "    use_syslog  (no effect: Puppet reads it from globals)\n" in shown
+    assert "    block\n" in shown
+    (document,) = good(synced, "overrides", "--env", 5, "-f", "json").json["overrides"]
+    found = {one["key"]: (one["reason"], one["data_source"]) for one in document["keys"]}
+    assert found == {"use_syslog": ("other data source", "globals"), "block": (None, None)}
+
+
+def test_the_plan_shows_it_beside_the_key(synced: Product, trees: Path) -> None:
+    override(synced, "block.a", "--reason", "ticket 7", "--until", f"{LATER}T18:00+00:00")
+    override(synced, "debug", value="[true]")
+    (note,) = (one for one in notes(synced).values() if "reason" in one)
+    shown = good(synced, "plan", "--env", 5, "--from", trees).out
+    about = f"(override by {note['author']}, "
+    (line,) = (line for line in shown.splitlines() if "block.a: 1" in line)
+    assert about in line
+    assert line.endswith(", until 2099-12-31 18:00 UTC: ticket 7)")
+    planned = good(synced, "plan", "--env", 5, "--from", trees, "--format", "json").json
+    (document,) = planned["nodes"][0]["documents"]
+    found = {".".join(one["key"]): one.get("override") for one in document["written"]}
+    assert found["block.a"] == {
+        **{name: note[name] for name in ("author", "time", "reason", "until")},
+        "level": "/nodes/1/",
+    }
+    assert "reason" not in found["debug"]
+    # Of a change that no override makes nobody is named.
+    file = trees / "node-2/etc/hiera/globals.yaml"
+    file.write_text(file.read_text("utf-8") + "own: 1\n", "utf-8")
+    shown = good(synced, "plan", "--env", 5, "--from", trees).out
+    assert "    + own: 1\n" in shown
+
+
 def test_the_value_is_shown_without_secrets(synced: Product) -> None:
     secret = ("-k", "admin.password", "-t", "str", "--value-file", "-", "--reason", "new")
     done = synced("override", *MEANT, *GLOBALS, *secret, stdin="CANARY")
     assert done.code == Exit.OK, done.err
-    for form in ("plain", "json"):
+    for form in ("text", "json"):
         shown = good(synced, "overrides", "--env", 5, "-f", form).out
         assert "CANARY" not in shown
         assert "<masked" in shown
@@ -147,8 +183,8 @@ def test_copied_overrides_keep_their_notes(synced: Product) -> None:
     other = ("--env", 5, "-r", "globals", "--level", "nodes=2")
     good(synced, "override", *MEANT, *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
     good(synced, "override", *MEANT, *other, "--copy-from", 1)
-    listed = good(synced, "overrides", "--env", 5, "-f", "json").json
-    found = {".".join(n["key"]): n for one in listed if one["place"] == "/nodes/2/" for n in one["notes"]}
+    listed = good(synced, "overrides", "--env", 5, "-f", "json").json["overrides"]
+    found = {".".join(n["key"]): n for one in listed if one["level"] == "/nodes/2/" for n in one["notes"]}
     assert {key: (one["reason"], "until" in one) for key, one in found.items()} == {
         "debug": ("own", False),
         "use_syslog": ("node 1", True),

@@ -42,7 +42,7 @@ class Elsewhere:
         return result
 
     def history(self, *arguments: str) -> Any:
-        return self.good("history", *arguments, "-f", "json").json
+        return self.good("history", *arguments, "-f", "json").json["versions"]
 
     def overrides(self) -> Any:
         return self.other.overrides(ENV, NODE, self.definition)
@@ -99,10 +99,10 @@ def test_a_diff_masks_secrets(overridden: Elsewhere) -> None:
     text = overridden.good("diff").out
     assert text.splitlines()[0] == "globals at /nodes/46/, overrides: version 2 to 3"
     assert "- debug: 1" in text
-    text = overridden.good("diff", "--from", "1", "--to", "2").out
-    assert "+ admin: " in text
+    text = overridden.good("diff", "--old", "1", "--new", "2").out
+    assert "+ admin.password: " in text
     assert "CANARY" not in text
-    assert "+ debug: 1" in overridden.good("diff", "--to", "1").out
+    assert "+ debug: 1" in overridden.good("diff", "--new", "1").out
 
 
 def test_going_back(overridden: Elsewhere) -> None:
@@ -150,7 +150,7 @@ def test_versions_that_are_not_kept(overridden: Elsewhere) -> None:
     missing = overridden("revert", "--to", "99")
     assert missing.code != Exit.OK
     assert "version 99 of the overrides of globals at /nodes/46/ isn't kept" in missing.err
-    wrong = overridden("diff", "--from", "99")
+    wrong = overridden("diff", "--old", "99")
     assert wrong.code == Exit.USAGE
     assert "no version 99 (kept: 3, 2, 1)" in wrong.err
 
@@ -175,13 +175,13 @@ def past(product: Product) -> Callable[..., Any]:
     def history(node: str, data_source: str, *more: str) -> Any:
         result = product("history", "--env", 5, "-r", data_source, "--level", f"nodes={node}", *more, "-f", "json")
         assert result.code == Exit.OK, result.err
-        return result.json
+        return result.json["versions"]
 
     return history
 
 
 def run_of(product: Product) -> str:
-    return str(product("runs", "last", "--format", "json").json["identity"])
+    return str(product("runs", "last", "--format", "json").json["run"])
 
 
 def test_a_runs_uploads_are_its_versions(product: Product, past: Callable[..., Any], trees: Path) -> None:

@@ -58,7 +58,7 @@ def test_twenty_writers_of_one_document_lose_nothing(embedded: ConfigDBClient, p
 
 def test_a_block_begins_with_what_is_above(embedded: ConfigDBClient, place: DocumentAddress) -> None:
     """A value below a top-level key that the level hasn't: the others of the block stay as they are seen there."""
-    changes.set_value(embedded, place, ("block", "mine"), 2)
+    changes.rewrite(embedded, place, changes.setting(embedded, place, ("block", "mine"), 2))
     assert changes.read(embedded, place, VALUES) == {"block": {"root": 1, "mine": 2}}
 
 

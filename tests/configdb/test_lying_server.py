@@ -255,6 +255,21 @@ def test_a_reset_before_a_component_was_made_is_an_error() -> None:
         assert server.lines == ["POST /components", "GET /components"]
 
 
+def test_what_the_server_failed_to_make_is_asked_for_and_made_again() -> None:
+    """U13, S04: 0.1.0 on SQLite answers 500 to what comes together. Whether that was true or not, it is made once."""
+    made = '{"id": 3, "name": "c", "resource_definitions": []}'
+    with lying(answer(500, "{}"), answer(200, "[]"), answer(201, made)) as (server, client):
+        assert client.create_component("c", []).id == 3
+        assert server.lines == ["POST /components", "GET /components", "POST /components"]
+    with lying(answer(500, "{}"), answer(200, f"[{made}]")) as (server, client):
+        assert client.create_component("c", []).id == 3
+        assert server.lines == ["POST /components", "GET /components"]
+    with lying(answer(500, "{}"), answer(403, "{}")) as (server, client):
+        with pytest.raises(UnavailableError, match=r"POST .*/components answered 500"):
+            client.create_component("c", [])
+        assert server.lines == ["POST /components", "GET /components"]
+
+
 def test_a_503_in_the_middle_is_waited_for() -> None:
     with lying(answer(503, "", Retry_After="1"), answer(200, '{"a": 1}')) as (_, client):
         assert client.values(5, NODE, 1) == {"a": 1}

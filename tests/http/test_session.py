@@ -151,6 +151,18 @@ def test_a_second_401_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     assert "CANARY" not in f"{caught.value!r}{caught.value}{caplog.text}{exchange.requests!r}"
 
 
+def test_debug_lines_have_no_token_and_no_body(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "configdb_sync")
+    _, made = authorised(ConnectionLostError("x"), json(200, '"CANARY-answer"'), given=["CANARY-1"])
+    made.call(ApiCall("PUT", "/x?a=b", b'"CANARY-body"', repeatable=True))
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
+    assert [line.rpartition(",")[0] for line in lines] == [
+        "PUT http://configdb.example/x?a: no answer",
+        "PUT http://configdb.example/x?a: 200, 15 bytes",
+    ]
+    assert "CANARY" not in caplog.text
+
+
 def test_each_call_may_renew_its_token() -> None:
     """S06: a token that lives 2 s, many calls."""
 

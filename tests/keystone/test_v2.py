@@ -7,6 +7,7 @@ catalog by kinds of addresses.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -90,8 +91,9 @@ def taking(peer: responses.RequestsMock, *good: str) -> list[str]:
 
 @pytest.mark.parametrize("environ", [V2, BARE, {**BARE, "OS_DEFAULT_DOMAIN_NAME": "Default"}])
 def test_user_password_and_tenant_give_a_token_and_the_endpoint(
-    peer: responses.RequestsMock, environ: dict[str, str]
+    peer: responses.RequestsMock, environ: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG, "configdb_sync")
     old = OldKeystone(peer)
     seen = taking(peer)
     with connect("catalog", environ=environ) as client:
@@ -100,6 +102,8 @@ def test_user_password_and_tenant_give_a_token_and_the_endpoint(
     credentials = {"username": "lcm", "password": "CANARY-pw"}
     assert old.bodies == [{"auth": {"passwordCredentials": credentials, "tenantName": "services"}}]
     assert seen == ["CANARY-1"]
+    assert f"POST {ROOT}/v2.0/tokens: 200, " in caplog.text
+    assert "CANARY" not in caplog.text
 
 
 @pytest.mark.parametrize(

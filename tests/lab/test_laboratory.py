@@ -334,7 +334,7 @@ def test_ping_names_who_is_missing(laboratory: Laboratory) -> None:
         timeout=120,
     )
     assert done.returncode == 3, done.stderr
-    assert json.loads(done.stdout) == {"answered": ["1", "2", "3", "4"], "missing": ["99"]}
+    assert json.loads(done.stdout) == {"version": 1, "answered": ["1", "2", "3", "4"], "missing": ["99"]}
 
 
 def test_tls_as_the_masters_settings_say(laboratory: Laboratory, tmp_path: Path) -> None:

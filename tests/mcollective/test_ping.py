@@ -64,7 +64,18 @@ def test_who_should_have_answered_is_named(product: Product, tmp_path: Path, clo
         found = product("ping", *options)
         assert (found.code, found.err) == (Exit.PARTIAL, "2 nodes answered, missing: 3, 4\n")
         found = product("ping", *options, "--format", "json")
-        assert json.loads(found.out) == {"answered": ["9", "10"], "missing": ["3", "4"]}
+        assert json.loads(found.out) == {"version": 1, "answered": ["9", "10"], "missing": ["3", "4"]}
+
+
+def test_debug_shows_the_bus_and_no_secret(
+    product: Product, tmp_path: Path, clock: Hasty, caplog: pytest.LogCaptureFixture
+) -> None:
+    with broker(pongs(clock)) as fake:
+        options = ("--mco-config", config(tmp_path, fake.port), "--mco-timeout", "60")
+        assert product("ping", "--debug", "-q", *options).err == ""
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"connected to broker 127.0.0.1:{fake.port}", "2 nodes answered a ping of all"]
+    assert not {PSK, PASSWORD} & {*caplog.text.split()}
 
 
 def test_nobody_answers(product: Product, tmp_path: Path) -> None:

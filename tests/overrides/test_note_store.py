@@ -59,7 +59,7 @@ def test_notes_move_into_the_environment_once_it_has_a_place_for_them(store: Not
     assert override_notes.read(store.database, client.base, ENV) != {}
     add_records(client)
     place = changes.find(client, ENV, (), RECORDS)
-    changes.set_value(client, place, ("tenant",), "admin")
+    changes.rewrite(client, place, changes.setting(client, place, ("tenant",), "admin"))
     assert store.read(ENV) == (note("a"),)
     store.change(ENV, lambda found: (*found, note("b")))
     assert store.read(ENV) == (note("a"), note("b"))

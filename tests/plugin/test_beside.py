@@ -18,6 +18,7 @@ from tests.plugin.jail import Jail
 OTHER = 12345
 UNITS = ("configdb-sync-configdb.service", "configdb-sync-tenants.service")
 SHARED = (*(f"etc/systemd/system/{unit}" for unit in UNITS), "etc/logrotate.d/configdb-sync")
+LINKS = ("usr/share/bash-completion/completions/configdb-sync", "usr/share/man/man1/configdb-sync.1")
 Small = Callable[[str], Path]
 
 
@@ -88,7 +89,7 @@ def used(jail: Jail) -> set[str]:
 
 
 def left(jail: Jail) -> list[str]:
-    return [name for name in (*SHARED, "usr/bin/configdb-sync") if os.path.lexists(jail.root / name)]
+    return [name for name in (*SHARED, *LINKS, "usr/bin/configdb-sync") if os.path.lexists(jail.root / name)]
 
 
 def test_the_version_that_stays_takes_over_from_one_that_is_removed(machine: Jail, small: Small) -> None:
@@ -98,6 +99,7 @@ def test_the_version_that_stays_takes_over_from_one_that_is_removed(machine: Jai
     (machine.root / SHARED[-1]).write_text("# an operator's own\n")
     erase(machine, "0.2")
     assert used(machine) == {"0.1.0"}
+    assert [(machine.root / name).readlink().parts[5] for name in LINKS] == ["configdb-sync-0.1"] * 2
     assert (machine.root / SHARED[-1]).read_text() == "# an operator's own\n"
     # Services that run go on, as those of the version that stays; what is on stays on.
     assert calls(machine) == ["daemon-reload", "try-restart"]

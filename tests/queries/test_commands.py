@@ -117,7 +117,7 @@ def test_the_nodes_own_hiera_yaml_orders_the_data_sources(filled: Product, tmp_p
 
 
 def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
-    found = filled("find", "nova.debug", "--env", 5, "--format", "json").json
+    found = filled("find", "nova.debug", "--env", 5, "--format", "json").json["keys"]
     assert [(one["data_source"], one["value"], one["nodes"]) for one in found] == [
         ("globals", True, ["3"]),
         ("globals", False, ["1", "2"]),
@@ -127,7 +127,7 @@ def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
     assert filled("find", "*", "--env", 5, "--value", "s3cret").out
     assert not filled("find", "*", "--env", 5, "--value", "s3c*").out
     assert "s3c" not in filled("find", "*", "--env", 5, "--value", "s3c*").err
-    assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json[0]["nodes"] == ["1"]
+    assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json["keys"][0]["nodes"] == ["1"]
 
 
 def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
@@ -135,7 +135,8 @@ def test_compare_shows_the_odd_one_out_first(filled: Product) -> None:
     assert done.code == Exit.DRIFT
     assert done.out.splitlines()[:3] == ["globals  nova.debug", "  true  (1 node: 3)", "  false  (2 nodes: 1, 2)"]
     assert filled("compare", "--env", 5, "--key", "nova.workers", "--exit-code").code == Exit.OK
-    keys = {tuple(one["key"]) for one in filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json}
+    found = filled("compare", "--env", 5, "--node", "1,3", "--format", "json").json["differences"]
+    keys = {tuple(one["key"]) for one in found}
     assert keys == {("nova", "debug"), ("uid",), ("fqdn",)}
     assert filled("compare", "--env", 5, "--key", "nope").code == Exit.USAGE
     done = filled("compare", "--env", 5, "--node", 1)
@@ -199,3 +200,15 @@ def test_an_override_of_all_nodes_is_asked_of_all(filled: Product) -> None:
     """U25."""
     done = filled("override", "--env", 5, "--key", "nova.workers", "--type", "int", "--value", "8")
     assert "Puppet reads nova.workers from globals." in done.err
+
+
+def test_what_nodes_have_in_common_is_asked_once(filled: Product) -> None:
+    """U26: finding something on many nodes takes as long as they differ."""
+    filled.requests.clear()
+    found = filled("find", "ldap", "--env", 5, "--parallel", 1, "--format", "json")
+    assert found.code == Exit.OK
+    kinds = [request.path.rpartition("/")[2] for request in filled.requests if "/nodes/" in request.path]
+    assert kinds.count("etags") == 3
+    # astute on each node, globals on two that are equal and one that isn't, ldap once; the records once, too.
+    assert kinds.count("values?effective") == 3 + 2 + 1
+    assert kinds.count("values") == 1

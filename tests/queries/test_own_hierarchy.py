@@ -80,10 +80,11 @@ def test_what_hiera_does_not_read_is_found_all_the_same(product: Product, trees:
     sync(product, trees)
     assert product("lookup", "more", "--env", 5, "--node", 2).code == Exit.USAGE
     assert product("lookup", "more", "--env", 5, "--node", 1).out == "g\n"
-    (found,) = product("find", "more", "--env", 5, "--format", "json").json
+    (found,) = product("find", "more", "--env", 5, "--format", "json").json["keys"]
     assert (found["data_source"], found["nodes"]) == ("globals", ["1", "2"])
     assert product("compare", "--env", 5, "--key", "more", "--exit-code").code == Exit.OK
-    keys = {tuple(one["key"]) for one in product("compare", "--env", 5, "--node", "1,2", "--format", "json").json}
+    differences = product("compare", "--env", 5, "--node", "1,2", "--format", "json").json["differences"]
+    keys = {tuple(one["key"]) for one in differences}
     assert keys == {("uid",), ("fqdn",)}
 
 

@@ -8,7 +8,7 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import ABSENT
 from configdb_sync.masking import Masker
 from configdb_sync.queries.comparison import Settings, compare_environments, compare_key, compare_nodes
-from configdb_sync.queries.search import grouped, matches, parse_pattern
+from configdb_sync.queries.search import Search, grouped, parse_pattern
 
 MASKER = Masker(b"k" * 32)
 DOCUMENT = {
@@ -20,7 +20,10 @@ DOCUMENT = {
 
 
 def keys(pattern: str, value: str | None = None) -> list[str]:
-    return [".".join(path) for path, _ in matches(DOCUMENT, parse_pattern(pattern, value), MASKER)]
+    search = Search(parse_pattern(pattern, value), MASKER)
+    found = [list(search.matches("g", document)) for document in (DOCUMENT, dict(DOCUMENT))]
+    assert found[0] == found[1]  # what is known of the same values
+    return [".".join(path) for path, _ in found[0]]
 
 
 def test_patterns_match_the_end_of_a_key() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -76,3 +78,18 @@ def test_an_older_version_is_brought_up_to_date(url: str, tmp_path: Path) -> Non
         with closing(opened(url, second, what="it")) as database, database.reading() as connection:
             assert connection.execute(sa.text("SELECT name, size FROM things")).all() == [("one", 3)]
             assert connection.execute(sa.text("SELECT version_num FROM its_schema")).scalar() == "v0002"
+
+
+@pytest.mark.parametrize("begin", ["BEGIN IMMEDIATE", "BEGIN; SELECT count(*) FROM sqlite_master"])
+def test_a_backup_that_reads_a_new_database_is_waited_for(tmp_path: Path, begin: str) -> None:
+    """SQLite switches to WAL only if no one reads or writes, and doesn't wait for that of itself."""
+    path = tmp_path / "it.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as backup:
+        for statement in begin.split(";"):
+            backup.execute(statement).fetchall()
+        end = threading.Timer(0.1, backup.execute, ["ROLLBACK"])
+        end.start()
+        open_store(f"sqlite:///{path}").close()
+        end.join()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

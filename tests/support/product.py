@@ -21,6 +21,7 @@ from configdb_sync.cli.main import main
 from configdb_sync.configdb import connect
 from configdb_sync.http import session
 from configdb_sync.http.transport import HttpAnswer, HttpRequest, Transport
+from tests.support import outputs
 
 MEANT = ("--new-key", "--new-node", "--change-type")
 """Options of ``override`` for a test that is about something else than mistakes: whatever is overridden is meant."""
@@ -59,7 +60,7 @@ class Product:
     """Whether the command at work asks a server of its own: tuning-box refuses writers that come together."""
 
     def __call__(self, *arguments: object, stdin: str = "") -> Result:
-        """Run a command; ``--state`` is added."""
+        """Run a command; ``--state`` is added. JSON that it prints must be as its schema says."""
         self.remote = "--configdb" in arguments
         out, err = io.StringIO(), io.StringIO()
         code: Any = None
@@ -68,6 +69,7 @@ class Product:
                 main([*map(str, arguments), "--state", str(self.state)])
             except SystemExit as end:
                 code = end.code
+        outputs.check([*map(str, arguments)], out.getvalue())
         return Result(int(code or 0), out.getvalue(), err.getvalue())
 
     def changing(self) -> list[HttpRequest]:

@@ -102,7 +102,7 @@ def test_a_wrong_environment_number_uploads_nothing(product: Product, trees: Pat
     assert "use --env 5" in result.out
     assert product.changing() == []
     assert "created" not in result.out
-    assert product("get", "--env", 6, "-r", "astute").code == Exit.CONFIGDB
+    assert product("get", "--env", 6, "-r", "astute").code == Exit.USAGE
 
 
 def test_what_could_not_be_made_is_not_reported_as_made(product: Product, trees: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_override_reaches_the_node_it_names_and_goes_without_a_trace(
     assert "use_syslog: false" in story.globals("2")
     assert "use_syslog: true" in story.globals("3")
     where = KEY[:4]
-    assert len(story("history", *where, *level, "-f", "json").json) == 1
+    assert len(story("history", *where, *level, "-f", "json").json["versions"]) == 1
     story("revert", *where, *level)
     assert story("get", *KEY, *level).out == "true\n"
     story("revert", *where, *level, "--to", 1)

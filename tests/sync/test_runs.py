@@ -104,6 +104,25 @@ class TestPlan:
         found = sync("--format", "json", command="plan").json["nodes"][1]["without_effect"]
         assert {(one["level"], one["why"]) for one in found} == {("/", "hidden"), ("/nodes/2/", "equal")}
 
+    def test_names_overrides_that_another_data_source_hides(self, product: Product, sync: Sync) -> None:
+        assert sync().code == Exit.OK
+        override = ("override", *MEANT, "--env", 5, "-r", "astute", "--type", "bool", "--value", "false")
+        assert product(*override, "--key", "use_syslog", "--level", "nodes=2").code == Exit.OK
+        plan = sync(command="plan")
+        assert "use_syslog of astute at /nodes/2/: Puppet reads it from globals (nodes 2)" in plan.out
+        (found,) = sync("--format", "json", command="plan").json["nodes"][1]["without_effect"]
+        assert (found["why"], found["by"]) == ("other data source", "globals")
+        assert "Puppet reads it from globals" in sync().out
+        assert "Puppet reads it from globals" in sync().out  # also where there is nothing to do any more
+
+    def test_a_summary_has_the_documents_of_all_nodes_once(self, sync: Sync) -> None:
+        text = sync("--summary", command="plan").out
+        assert "astute: upload, the first time (nodes 1, 2, 3)" in text
+        assert "node 1 (" not in text
+        refused = sync("--summary", "--format", "json", command="plan")
+        assert refused.code == Exit.USAGE
+        assert "--summary and --format json exclude each other" in refused.err
+
     @pytest.mark.parametrize("command", ["plan", "sync"])
     def test_the_report_takes_the_form_of_its_ending(self, sync: Sync, tmp_path: Path, command: str) -> None:
         for ending, begins in ((".json", "{"), (".md", "## "), (".txt", "Plan" if command == "plan" else "Sync")):
@@ -306,7 +325,7 @@ class TestPastRuns:
         ]
         assert product("runs", "--env", 6).out == "No run of environment 6 is remembered.\n"
         assert len(product("runs").out.splitlines()) == 3
-        main = listed[1]["identity"]
+        main = listed[1]["run"]
         shown = product("runs", main[:14])
         assert f"Run {main}: OK" in shown.out
         assert '~ nova_hash.user_password: "<masked' in shown.out

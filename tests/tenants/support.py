@@ -16,6 +16,7 @@ from typing import Any
 
 from configdb_sync.cli.main import main
 from configdb_sync.tenants.rows import ChangeInfo
+from tests.support import outputs
 from tests.support.processes import command, environ
 from tests.support.product import Result
 from tests.tenants import described
@@ -145,6 +146,7 @@ def called(*arguments: object) -> Result:
             main([*map(str, arguments)])
         except SystemExit as end:
             code = end.code
+    outputs.check([*map(str, arguments)], out.getvalue())
     return Result(int(code or 0), out.getvalue(), err.getvalue())
 
 

@@ -28,15 +28,15 @@ def form_of(path: Path) -> str:
         ) from None
 
 
-def lines(found: Plan | Report, form: str) -> Iterator[str]:
-    """Yield the lines of a plan or a report in a form of ``FORMS``."""
+def lines(found: Plan | Report, form: str, *, brief: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan or a report in a form of ``FORMS``; ``brief``: as ``plan_lines``."""
     if form == "json":
         values = plan_json(found) if isinstance(found, Plan) else report_json(found)
         yield from json.dumps(values, indent=2).splitlines()
     elif form == "markdown":
-        yield from plan_markdown(found) if isinstance(found, Plan) else report_markdown(found)
+        yield from plan_markdown(found, brief=brief) if isinstance(found, Plan) else report_markdown(found)
     else:
-        yield from plan_lines(found) if isinstance(found, Plan) else report_lines(found)
+        yield from plan_lines(found, brief=brief) if isinstance(found, Plan) else report_lines(found)
 
 
 def stored_forms(report: Report) -> dict[str, Any]:

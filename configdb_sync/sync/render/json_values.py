@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from configdb_sync.errors import ProductError
+from configdb_sync.jsonvalues import OUTPUT_VERSION
 from configdb_sync.store.approvals import UnsafeChange
 from configdb_sync.store.runs import PastRun
-from configdb_sync.sync.diff import LeafChange
+from configdb_sync.sync.diff import change_json
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.gc import GoneNode, Leftovers
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
@@ -19,6 +20,7 @@ from configdb_sync.sync.report import Report, exit_of_plan
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON values."""
     return {
+        "version": OUTPUT_VERSION,
         "environment": plan.environment,
         "digest": plan.digest,
         "unsafe_digest": plan.unsafe_digest,
@@ -42,6 +44,7 @@ def report_json(report: Report) -> dict[str, Any]:
         shown["problems"] = [problem_json(problem) for problem in node.problems]
         nodes.append(shown)
     return {
+        "version": OUTPUT_VERSION,
         "run": report.run,
         "environment": report.environment,
         "started": report.started.isoformat(timespec="seconds"),
@@ -93,7 +96,7 @@ def _node(node: NodePlan) -> dict[str, Any]:
         "problems": [problem_json(problem) for problem in node.problems],
         "unsafe": [_unsafe(change) for change in node.unsafe],
         "without_effect": [
-            {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value}
+            {"data_source": one.data_source, "level": one.level, "key": one.key, "why": one.why.value, "by": one.by}
             for one in node.ineffective
         ],
         "moves": [_move(move) for move in node.moves],
@@ -119,15 +122,11 @@ def _document(change: DocumentChange) -> dict[str, Any]:
         "file": change.path,
         "first": change.first,
         "uploads": change.uploads,
-        "upload": [_change(one) for one in change.upload],
+        "upload": [change_json(one) for one in change.upload],
         "write": change.write.value,
-        "written": [_change(one) for one in change.written],
-        "ordered": [_change(one) for one in change.ordered],
+        "written": [change_json(one) for one in change.written],
+        "ordered": [change_json(one) for one in change.ordered],
     }
-
-
-def _change(change: LeafChange) -> dict[str, Any]:
-    return {"key": list(change.path), "before": change.before, "after": change.after}
 
 
 def _unsafe(change: UnsafeChange) -> dict[str, Any]:
@@ -150,7 +149,8 @@ def leftover_json(
 
 def run_json(run: PastRun) -> dict[str, Any]:
     """Return a run as JSON values."""
-    facts = asdict(run)
+    facts = {"run": run.identity, **asdict(run)}
+    del facts["identity"]
     for name in ("started", "finished"):
         facts[name] = None if facts[name] is None else facts[name].isoformat(timespec="seconds")
     return facts

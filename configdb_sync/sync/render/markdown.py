@@ -16,15 +16,25 @@ from configdb_sync.sync.decide import Write
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.render.summary import TO_WRITE, change_groups
 from configdb_sync.sync.render.text import summary
-from configdb_sync.sync.render.wording import change_text, count, expired_lines, ineffective_lines, takeover_lines
+from configdb_sync.sync.render.wording import (
+    change_text,
+    count,
+    expired_lines,
+    ineffective_lines,
+    notes_of,
+    on_nodes,
+    shared_notes,
+    shortened,
+    takeover_lines,
+)
 from configdb_sync.sync.report import Report
 
 SHOWN_NODES = 50
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 100
 _LONGEST = 300
-_WRITES = {Write.REPLACE: "write", Write.CREATE: "create", Write.REMOVE: "remove"}
 
 
 def code(text: str) -> str:
@@ -36,8 +46,8 @@ def code(text: str) -> str:
     return f"{fence}{padding}{shown}{padding}{fence}"
 
 
-def plan_markdown(plan: Plan) -> Iterator[str]:
-    """Yield the lines of a plan."""
+def plan_markdown(plan: Plan, *, brief: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan; ``brief``: the same change or note of many nodes once, else by node."""
     yield f"## Plan for environment {plan.environment}"
     yield ""
     yield (
@@ -46,7 +56,8 @@ def plan_markdown(plan: Plan) -> Iterator[str]:
     )
     yield from _environment(plan.change)
     yield from _listed("Overrides to be removed, since their end has come", expired_lines(plan.expired))
-    yield from _nodes(plan.nodes)
+    yield from _groups(plan.nodes) if brief else _nodes(plan.nodes)
+    yield from _listed("Notes", on_nodes(shared_notes(plan.nodes, 1 if brief else 2)))
     yield from _listed("Overrides left", orphan_lines(plan.orphans, plan.environment))
     yield from _rest(plan.nodes, plan.problems, plan.unsafe_digest)
 
@@ -67,6 +78,7 @@ def report_markdown(report: Report) -> Iterator[str]:
         for node in report.nodes
     ]
     yield from _nodes(done)
+    yield from _listed("Notes", on_nodes(shared_notes(done)))
     if report.not_attempted:
         yield ""
         yield f"Not worked on: {', '.join(map(code, report.not_attempted))}"
@@ -86,20 +98,34 @@ def _environment(change: EnvironmentChange) -> Iterator[str]:
 
 
 def _nodes(nodes: Sequence[NodePlan]) -> Iterator[str]:
-    changed = [node for node in nodes if node.changes or node.notes or node.undeclared]
+    shared = shared_notes(nodes)
+    notes = {node.node: [note for note in notes_of(node) if note not in shared] for node in nodes}
+    changed = [node for node in nodes if node.changes or notes[node.node]]
     for node in changed[:SHOWN_NODES]:
         yield ""
         yield f"### Node {code(node.node)}{f' ({code(node.fqdn)})' if node.fqdn else ''}"
         yield ""
         for change in node.changes:
             yield from _change(change)
-        for note in node.notes:
+        for note in notes[node.node]:
             yield f"- note: {code(note)}"
-        if node.undeclared:
-            yield f"- not a data source, left alone: {', '.join(map(code, node.undeclared))}"
     if len(changed) > SHOWN_NODES:
         yield ""
         yield f"... and {count(len(changed) - SHOWN_NODES, 'more node')}."
+
+
+def _groups(nodes: Sequence[NodePlan]) -> Iterator[str]:
+    for group in change_groups(nodes):
+        yield ""
+        yield f"### {code(group.name)}: {group.action}"
+        yield ""
+        yield f"Nodes {code(shortened(group.nodes))}"
+        yield ""
+        changes = group.most_frequent
+        for text, names in changes[:SHOWN_CHANGES]:
+            yield f"- {code(text)}{f', nodes {code(shortened(names))}' if names else ''}"
+        if len(changes) > SHOWN_CHANGES:
+            yield f"- ... and {len(changes) - SHOWN_CHANGES} more"
 
 
 def _change(change: DocumentChange) -> Iterator[str]:
@@ -109,7 +135,7 @@ def _change(change: DocumentChange) -> Iterator[str]:
         if not change.first:
             yield from _changes(change.upload)
     if change.write is not Write.NONE:
-        yield f"- {code(change.path)}: {_WRITES[change.write]}"
+        yield f"- {code(change.path)}: {TO_WRITE[change.write]}"
         yield from _changes(change.written)
 
 

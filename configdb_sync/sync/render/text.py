@@ -5,7 +5,7 @@ Short lines, no secrets; the last line says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,15 @@ from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.gc import LeftDocument, Leftovers
 from configdb_sync.sync.ineffective_overrides import orphan_lines
 from configdb_sync.sync.plan import DocumentChange, EnvironmentChange, NodePlan, Plan
+from configdb_sync.sync.render.summary import TO_WRITE, ChangeGroup, change_groups
 from configdb_sync.sync.render.wording import (
     change_text,
     count,
     expired_lines,
     ineffective_lines,
+    notes_of,
+    on_nodes,
+    shared_notes,
     shortened,
     takeover_lines,
 )
@@ -30,27 +34,30 @@ from configdb_sync.sync.report import Report
 SHOWN_CHANGES = 20
 SHOWN_PROBLEMS = 20
 _SHOWN_KEYS = 12
-_TO_WRITE = {Write.REPLACE: "write", Write.CREATE: "write the new file", Write.REMOVE: "remove"}
 _WRITTEN = {Write.REPLACE: "wrote", Write.CREATE: "created", Write.REMOVE: "removed"}
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of a plan."""
+def plan_lines(plan: Plan, *, brief: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan; ``brief``: the same change or note of many nodes once, else by node."""
     yield (
         f"Plan for environment {plan.environment}: {count(len(plan.nodes), 'node')},"
         f" {count(plan.uploads, 'document')} to upload, {count(plan.writes, 'file')} to write"
     )
     yield from _environment(plan.change, "will create", "will add")
     yield from _listed("Overrides to be removed, since their end has come:", expired_lines(plan.expired))
-    unchanged = [node for node in plan.nodes if _is_unchanged(node)]
-    for node in plan.nodes:
-        if _worth_showing(node):
-            yield ""
-            yield _title(node)
-            for change in node.changes:
-                yield from _change(change, "upload", _TO_WRITE)
-            yield from _rest(node)
-    yield from _unchanged(unchanged)
+    shared = shared_notes(plan.nodes, 1 if brief else 2)
+    if brief:
+        yield from group_lines(change_groups(plan.nodes))
+    else:
+        for node in plan.nodes:
+            if _worth_showing(node, shared):
+                yield ""
+                yield _title(node)
+                for change in node.changes:
+                    yield from _change(change, "upload", TO_WRITE)
+                yield from _notes(node, shared)
+    yield from _unchanged([node for node in plan.nodes if _is_unchanged(node, shared)])
+    yield from _listed("Notes:", on_nodes(shared))
     yield from _listed("Overrides to be moved out of folders' documents:", takeover_lines(plan.nodes))
     yield from _listed("Overrides without effect:", ineffective_lines(plan.nodes))
     if plan.orphans:
@@ -73,15 +80,17 @@ def report_lines(report: Report) -> Iterator[str]:
     )
     yield from _environment(report.change, "created", "added")
     yield from _listed("Overrides removed, since their end has come:", expired_lines(report.expired))
-    unchanged = [node.plan for node in report.nodes if _is_unchanged(node.plan) and not node.problems]
+    shared = shared_notes(node.plan for node in report.nodes)
+    unchanged = [node.plan for node in report.nodes if _is_unchanged(node.plan, shared) and not node.problems]
     for node in report.nodes:
-        if _worth_showing(node.plan):
+        if _worth_showing(node.plan, shared):
             yield ""
             yield _title(node.plan)
             for change in node.done_changes:
                 yield from _change(change, "uploaded", _WRITTEN)
-            yield from _rest(node.plan)
+            yield from _notes(node.plan, shared)
     yield from _unchanged(unchanged)
+    yield from _listed("Notes:", on_nodes(shared))
     done = [replace(node.plan, moves=node.moved) for node in report.nodes]
     yield from _listed("Overrides moved out of folders' documents:", takeover_lines(done))
     yield from _listed("Overrides without effect:", ineffective_lines(done))
@@ -120,12 +129,12 @@ def _environment(change: EnvironmentChange, creates: str, adds: str) -> Iterator
         yield f"ConfigDB: {adds} data sources {names} (component {change.component})"
 
 
-def _worth_showing(node: NodePlan) -> bool:
-    return bool(node.changes or node.notes or node.undeclared)
+def _worth_showing(node: NodePlan, shared: Collection[str]) -> bool:
+    return bool(node.changes) or any(note not in shared for note in notes_of(node))
 
 
-def _is_unchanged(node: NodePlan) -> bool:
-    return not _worth_showing(node) and not node.problems and not node.moves
+def _is_unchanged(node: NodePlan, shared: Collection[str]) -> bool:
+    return not _worth_showing(node, shared) and not node.problems and not node.moves
 
 
 def _title(node: NodePlan) -> str:
@@ -154,11 +163,22 @@ def _changes(changes: Sequence[LeafChange]) -> Iterator[str]:
         yield f"    ... and {len(changes) - SHOWN_CHANGES} more"
 
 
-def _rest(node: NodePlan) -> Iterator[str]:
-    for note in node.notes:
-        yield f"  note: {one_line(note)}"
-    if node.undeclared:
-        yield f"  not a data source, left alone: {one_line(', '.join(node.undeclared))}"
+def _notes(node: NodePlan, shared: Collection[str]) -> Iterator[str]:
+    for note in notes_of(node):
+        if note not in shared:
+            yield f"  note: {one_line(note)}"
+
+
+def group_lines(groups: Iterable[ChangeGroup]) -> Iterator[str]:
+    """Yield the lines of what is to happen, by document and action, each with its nodes."""
+    for group in groups:
+        yield ""
+        yield f"{one_line(group.name)}: {group.action} (nodes {shortened(group.nodes)})"
+        changes = group.most_frequent
+        for text, names in changes[:SHOWN_CHANGES]:
+            yield f"    {text}{f' (nodes {shortened(names)})' if names else ''}"
+        if len(changes) > SHOWN_CHANGES:
+            yield f"    ... and {len(changes) - SHOWN_CHANGES} more"
 
 
 def _unchanged(nodes: Sequence[NodePlan]) -> Iterator[str]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from configdb_sync.configdb.edits import shown_key
+from configdb_sync.names import one_line
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.folder_documents import OverrideMove
 from configdb_sync.sync.ineffective_overrides import IneffectiveOverride, IneffectiveReason
 from configdb_sync.sync.plan import NodePlan
+
+_LONGEST_NOTE = 200
 
 
 def count(number: int, noun: str) -> str:
@@ -24,18 +28,35 @@ def shortened(names: Iterable[str]) -> str:
 
 
 def key_text(path: Sequence[str]) -> str:
-    """Return the name of a key: ``nova.debug``; steps that hold dots or odd characters are quoted."""
-    return ".".join(key if key and "." not in key and key.isprintable() else repr(key) for key in path)
+    """Return the name of a key, as ``--key`` takes it, on one line: ``nova.debug``, or a JSON list of its parts."""
+    return one_line(shown_key(path))
 
 
 def change_text(change: LeafChange) -> str:
-    """Return one change in one line: ``~ nova.debug: false -> true``."""
-    name = key_text(change.path)
-    if change.before is None:
-        return f"+ {name}: {change.after}"
-    if change.after is None:
-        return f"- {name}: {change.before}"
-    return f"~ {name}: {change.before} -> {change.after}"
+    """Return one change in one line: ``~ nova.debug: false -> true``, and who overrides it, until when and why."""
+    sides = " -> ".join(side for side in (change.before, change.after) if side is not None)
+    about = "" if change.note is None else f" (override by {one_line(change.note.about, _LONGEST_NOTE)})"
+    return f"{change.sign} {key_text(change.path)}: {sides}{about}"
+
+
+def notes_of(node: NodePlan) -> list[str]:
+    """Return all that is noted of a node."""
+    left = [f"not a data source, left alone: {', '.join(node.undeclared)}"] if node.undeclared else []
+    return [*node.notes, *left]
+
+
+def shared_notes(nodes: Iterable[NodePlan], least: int = 2) -> dict[str, list[str]]:
+    """Return the notes that at least this many nodes have, with the nodes."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        for note in dict.fromkeys(notes_of(node)):
+            where[note].append(node.node)
+    return {note: names for note, names in where.items() if len(names) >= least}
+
+
+def on_nodes(lines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return each line with the nodes that it is about."""
+    return [f"{text} (nodes {shortened(names)})" for text, names in lines.items()]
 
 
 def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
@@ -51,7 +72,7 @@ def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
             if (held.folder, held.stem, held.place) not in moved:
                 text = f"{key_text([held.folder, held.stem])} at {held.place} stays, and reaches no node: {held.why}"
                 where[text].append(node.node)
-    return [f"{text} (nodes {shortened(names)})" for text, names in where.items()]
+    return on_nodes(where)
 
 
 def _move_text(move: OverrideMove) -> str:
@@ -78,14 +99,15 @@ def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:
         for override in node.ineffective:
             where[override].append(node.node)
     return [
-        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override.why)}"
+        f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override)}"
         f" (nodes {shortened(names)})"
         for override, names in where.items()
     ]
 
 
-def _why(why: IneffectiveReason) -> str:
+def _why(override: IneffectiveOverride) -> str:
     return {
+        IneffectiveReason.OTHER_DATA_SOURCE: f"Puppet reads it from {override.by}",
         IneffectiveReason.HIDDEN: "a deeper level has the key too and hides it",
         IneffectiveReason.EQUAL: "it equals the value that it covers",
-    }[why]
+    }[override.why]
