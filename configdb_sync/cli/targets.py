@@ -65,8 +65,8 @@ class ValueTarget:
     def level_paths(self, client: ConfigDBClient) -> list[LevelPath]:
         """Return the levels of the nodes that are named or have a role, else that of ``level_path``.
 
-        Raises as it, ``UnknownNameError`` if the environment isn't there, and ``SettingsError`` for both at once and for
-        a name or a role that no node has.
+        Raises as it, ``UnknownNameError`` if the environment isn't there, and ``SettingsError`` for both at once, and
+        for a name or a role that no node has.
         """
         from configdb_sync.configdb import changes
 
