@@ -18,7 +18,7 @@ import yaml
 
 from benchmarks.measure import Measure, run
 from benchmarks.trees import write_environment
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from tests.support import fixtures
 
 FULL = 200
@@ -140,7 +140,7 @@ def _timed(work: Callable[[], None]) -> float:
 _PEAK = """
 import re, sys
 from pathlib import Path
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 reader = Reader()
 for path in sorted(Path(sys.argv[1]).rglob("*.yaml")):
     if not path.is_symlink():

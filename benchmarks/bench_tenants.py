@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from benchmarks.load import Shape, rates
 from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.app import TenantsApplication
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
@@ -180,12 +180,13 @@ def timed(asks: Sequence[Callable[[int], None]], count: int, rounds: int = 5) ->
 
 def fill(registry: Registry, count: int) -> None:
     """Put so many tenants into the registry at once; IDs of 60 characters."""
+    statement = sa.insert(tenant_schema.TENANTS)
     for start in range(0, count, 50_000):
         rows = [
             {"id": name(number), "created": 1, "updated": 1, "metadata": '{"project_id": "' + "x" * 32 + '"}'}
             for number in range(start, min(start + 50_000, count))
         ]
-        registry.database.write(lambda connection, rows=rows: connection.execute(sa.insert(schema.TENANTS), rows))  # type: ignore[misc]
+        registry.database.write(lambda connection, rows=rows: connection.execute(statement, rows))  # type: ignore[misc]
 
 
 def name(number: int) -> str:

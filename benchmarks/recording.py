@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 from configdb_sync.cli.main import main
-from configdb_sync.http.transport import HttpAnswer, HttpRequest, HttpTransport
+from configdb_sync.http.connections import HttpTransport
+from configdb_sync.http.transport import HttpAnswer, HttpRequest
 
 _send = HttpTransport.send
 _lock = threading.Lock()

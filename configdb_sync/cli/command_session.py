@@ -6,7 +6,7 @@ import functools
 import getpass
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,7 @@ from configdb_sync.errors import ProductError
 from configdb_sync.http.session import RetryPolicy
 from configdb_sync.http.transport import TransferLimits
 from configdb_sync.masking import Masker
-from configdb_sync.nailgun.client import NailgunClient
-from configdb_sync.nailgun.connect import LIMITS
-from configdb_sync.nailgun.connect import connect as connect_nailgun
 from configdb_sync.nodes.node_files import shown
-from configdb_sync.overrides.note_store import NoteStore
 from configdb_sync.plugin.fuel_settings import NAME, Master, Section, plugin_layers, without_login
 from configdb_sync.settings import Settings, SettingsLayer, read_settings
 from configdb_sync.state import StateFolder, locate, open_state
@@ -34,13 +30,12 @@ from configdb_sync.store.database import Database
 from configdb_sync.store.engine import with_key_file
 from configdb_sync.store.keyring import Keyring
 from configdb_sync.store.opening import open_store
-from configdb_sync.store.records import names_seen
-from configdb_sync.store.versions import VersionStore
-from configdb_sync.sync import standing_overrides
-from configdb_sync.sync.history import recorder
 
 if TYPE_CHECKING:
+    from configdb_sync.nailgun.client import NailgunClient
+    from configdb_sync.overrides.note_store import NoteStore
     from configdb_sync.status_page.queries import History
+    from configdb_sync.store.versions import VersionStore
     from configdb_sync.tenants.registry import Registry
 
 MASTER = Master()
@@ -51,10 +46,14 @@ _HASTE = TransferLimits(connect=3.0, read=5.0, total=10.0)
 
 @dataclass(frozen=True)
 class Session:
-    """The settings of a command, and what is made from them on first use."""
+    """The settings of a command, and what is made from them on first use.
+
+    ``reopened`` gives the session of the same command for one environment, which may have settings of its own.
+    """
 
     settings: Settings
     run: str = field(default_factory=new_run_id)
+    reopened: Callable[[int], Session] | None = field(default=None, repr=False)
 
     @functools.cached_property
     def state(self) -> StateFolder:
@@ -119,11 +118,12 @@ class Session:
         """Return the history that the status page reads, from the product's own database."""
         from configdb_sync.status_page.queries import History
 
-        versions = VersionStore(self.records, self.settings.keep_versions, SystemClock())
-        return History.opened(database, versions, self.masker, self.settings.levels, SystemClock())
+        return History.opened(database, self.versions, self.masker, self.settings.levels, SystemClock())
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""
+        from configdb_sync.store.records import names_seen
+
         with closing(self.records()) as database:
             return names_seen(database, environment)
 
@@ -133,6 +133,8 @@ class Session:
 
     def addresses(self, client: ConfigDBClient, environment: int) -> Addresses:
         """Return the places of an environment's nodes, by the levels noted in ConfigDB, else by the settings."""
+        from configdb_sync.sync import standing_overrides
+
         return standing_overrides.addresses_of(client, environment, self.settings.levels)
 
     def nailgun(self, *, hasty: bool = False) -> NailgunClient | None:
@@ -143,13 +145,17 @@ class Session:
         settings = self.settings
         if settings.nailgun is None:
             return None
+        from configdb_sync.nailgun.connect import LIMITS, connect
+
         limits, policy = (_HASTE, RetryPolicy(attempts=1)) if hasty else (LIMITS, None)
         ca_file = settings.authorities("nailgun_ca")
-        return connect_nailgun(settings.nailgun, environ=self.environ, ca_file=ca_file, limits=limits, policy=policy)
+        return connect(settings.nailgun, environ=self.environ, ca_file=ca_file, limits=limits, policy=policy)
 
     @functools.cached_property
     def versions(self) -> VersionStore:
         """The versions that the product itself keeps; ``client`` closes the store."""
+        from configdb_sync.store.versions import VersionStore
+
         return VersionStore(self.records, self.settings.keep_versions, SystemClock())
 
     @contextmanager
@@ -158,6 +164,8 @@ class Session:
 
         ``policy``: how often to retry, if not as often as a run does.
         """
+        from configdb_sync.sync.history import recorder
+
         author = ChangeAuthor(run=self.run, author=self.author, comment=comment)
         with closing(self.versions) as versions, self._connected(author, policy) as client:
             client.observe(recorder(versions, client.base, author))
@@ -166,6 +174,8 @@ class Session:
     @contextmanager
     def notes(self, client: ConfigDBClient) -> Iterator[NoteStore]:
         """Yield the notes on overrides in a client's ConfigDB (U27)."""
+        from configdb_sync.overrides.note_store import NoteStore
+
         with closing(self.records()) as database:
             yield NoteStore(client, database)
 
@@ -208,7 +218,8 @@ def open_session(flags: Mapping[str, Any], file: str | None, options: Mapping[st
     ``flags``: the settings that were given as options. ``options``: the other options, such as the environment and the
     deployment.
     """
-    session = Session(_read(flags, file or os.environ.get("CONFIGDB_SYNC_SETTINGS"), options))
+    settings = _read(flags, file or os.environ.get("CONFIGDB_SYNC_SETTINGS"), options)
+    session = Session(settings, reopened=lambda env: open_session(flags, file, {**options, "environment": env}))
     sign_log_lines(session.run)
     return session
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import logging
 import os
 import re
@@ -93,7 +94,12 @@ class _Line:
         from configdb_sync.http.session import RetryPolicy
 
         if self.session.settings.configdb == EMBEDDED:
+            from configdb_sync.configdb_server.schema import SCHEMA
+            from configdb_sync.store.opening import is_current
+
             self._require(self.session.settings.configdb_database, "configdb.sqlite")
+            if not is_current(self.session.configdb_database, SCHEMA, what="ConfigDB"):
+                raise LookupError  # a client would bring it up to date
         with self.session.client(policy=RetryPolicy(attempts=1)) as client:
             yield client
 
@@ -122,6 +128,8 @@ def _completer(find: Callable[[_Line], Iterable[str]]) -> Completer:
     """Make a completer of a function that yields values; those found within the time count, whatever happens."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        # What all need is loaded before the time runs: it is for databases and peers.
+        importlib.import_module("configdb_sync.cli.command_session")
         found: dict[str, None] = {}
         params = context.params
         options = {name for one in context.command.params for name in one.opts}
@@ -209,9 +217,9 @@ def keys(line: _Line) -> Iterator[str]:
 @_completer
 def runs(line: _Line) -> Iterator[str]:
     """Complete the ID of a run, the newest first."""
+    yield "last"
     from configdb_sync.store.runs import PastRuns
 
-    yield "last"
     with line.own() as database:
         environment = line.params.get("environment")
         for run in PastRuns(database, SystemClock()).newest(environment, _MOST_RUNS):

@@ -15,9 +15,6 @@ from configdb_sync.configdb.model import DocumentAddress
 from configdb_sync.configdb.preview import PendingEdit, PreviewClient, previewed
 from configdb_sync.errors import UnsupportedError
 from configdb_sync.names import LevelPath, natural_key
-from configdb_sync.sync.diff import changes
-from configdb_sync.sync.render.summary import ChangeGroup
-from configdb_sync.sync.render.text import group_lines
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -30,6 +27,11 @@ def show_effect(
 
     ``preview``: ConfigDB as it would be. Raises ``ConfigDBError``.
     """
+    # Late: the rooms of a run, which a change alone needs none of.
+    from configdb_sync.sync.diff import changes
+    from configdb_sync.sync.render.summary import ChangeGroup
+    from configdb_sync.sync.render.text import group_lines
+
     listed = list(dict.fromkeys(places))
     nodes = _reached(session, client, listed)
     groups: dict[str, ChangeGroup] = {}

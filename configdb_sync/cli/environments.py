@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,14 +41,21 @@ _only_env_option = env_option("Only this environment.", required=False)
 @with_session(*CONNECTION, "levels")
 @_only_env_option
 @file_option("--html", "file", text="Also write a page with nodes, runs and documents, readable only by its owner.")
+@click.option("--exit-code", is_flag=True, help="Exit with 3 for an error or a failed run, 10 for findings.")
 @list_options(
     "environments",
-    *("environment", "status", "status_details", "resource_count"),
+    *("environment", "status", "status_details", "resource_count", "findings"),
     *(f"last_run.{name}" for name in ("run", "started_at", "outcome", "nodes", "nodes_failed")),
 )
-def status(session: Session, *, environment: int | None, file: Path | None, output: ListOutput) -> None:
-    """Show the status and the last run of environments."""
+def status(
+    session: Session, *, environment: int | None, file: Path | None, exit_code: bool, output: ListOutput
+) -> Exit:
+    """Show the status and the last run of environments.
+
+    Says how many findings of `watch` are open. `configdb-sync watch --last` lists them.
+    """
     from configdb_sync.status_page.api import StatusApi
+    from configdb_sync.store.findings import Findings
     from configdb_sync.tenants.context import ApiLimits, Context
 
     session.records().close()
@@ -56,20 +64,37 @@ def status(session: Session, *, environment: int | None, file: Path | None, outp
         api = StatusApi(Context(registry, ApiLimits(longest=_ALL), client=lambda: client), history)
         with closing(history.versions):
             found = _listed(api, environment)
+            open_findings = Counter(
+                one.finding.environment for one in Findings(registry.database, SystemClock()).open()
+            )
+            found = [one | {"findings": open_findings[one["environment"]]} for one in found]
             if file is not None:
                 # Late: only this needs templates.
                 from configdb_sync.status_page.single_file import page
 
                 _write_page(file, page(api, SystemClock().now(), environment))
+    code = _status_exit(found) if exit_code else Exit.OK
     if not output.is_own:
         output.show(found)
-        return
+        return code
     for line in map(_status_line, found):
         click.echo(line)
     if not found:
         click.echo("There is no environment yet.")
     if file is not None:
         click.echo(f"the page is {file}")
+    return code
+
+
+def _status_exit(found: list[dict[str, Any]]) -> Exit:
+    """Return the exit code of ``--exit-code``: PARTIAL for an error or a failed run, else DRIFT for findings."""
+    from configdb_sync.store.runs import AT_WORK
+
+    runs = [one["last_run"] for one in found if one["last_run"] is not None]
+    bad = any(run["outcome"] not in {Exit.OK.name, AT_WORK} for run in runs)
+    if bad or any(one["status"] == "ERROR" for one in found):
+        return Exit.PARTIAL
+    return Exit.DRIFT if any(one["findings"] for one in found) else Exit.OK
 
 
 def _write_page(file: Path, text: str) -> None:
@@ -107,6 +132,8 @@ def _status_line(one: dict[str, Any]) -> str:
         failed = f", {run['nodes_failed']} failed" if run["nodes_failed"] else ""
         nodes = "" if run["nodes"] is None else f", {run['nodes']} nodes{failed}"
         text += f"; last run {run['started_at'][:19].replace('T', ' ')} {run['outcome']}{nodes}"
+    if one["findings"]:
+        text += f"; {one['findings']} finding{'s' if one['findings'] > 1 else ''} of the watch"
     return text
 
 

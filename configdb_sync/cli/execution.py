@@ -100,7 +100,7 @@ _ANOTHER = "name another file with --report"
 def plan(session: Session, asked: Mapping[str, Any], writer: ResultWriter, *, tell_drift: bool) -> Exit:
     """Make a plan and show it. ``tell_drift``: changes to make have an exit code."""
     writer.check()
-    with _run(session, asked) as run:
+    with opened_run(session, asked) as run:
         found = run.plan()
     writer.write(found)
     writer.show(found)
@@ -136,20 +136,31 @@ def sync(session: Session, asked: Mapping[str, Any], writer: ResultWriter, deplo
             with suppress(ProductError):
                 run_session.remember(progress.report())
 
-    with Watchdog(deadline.until_the_last_moment, give_up, remember), _run(session, asked, stage) as run:
+    with Watchdog(deadline.until_the_last_moment, give_up, remember), opened_run(session, asked, stage) as run:
         statuses.append(run)
-        about = About(
-            *(session.run, asked["environment"], run.nodes.place, session.author, socket.gethostname(), os.getpid()),
-            stage=stage_name,
-        )
-        run_session = RunSession(
-            run, about, session.state.folder, deadline, progress, settings.wait, settings.keep_runs
-        )
-        begun.append(run_session)
-        found = run_session.sync()
+        begun.append(_run_session(session, run, deadline, progress))
+        found = begun[0].sync()
     if stage is Stage.PRE or (stage is not None and settings.page_url is not None):
         _keep_link(session, asked["environment"], deadline.left)
     return tell(found)
+
+
+def carried_out(session: Session, asked: Mapping[str, Any]) -> Report:
+    """Carry out a run, as ``sync`` does, and return its report. Raises as ``RunSession.sync``."""
+    clock = SystemClock()
+    progress = RunProgress(session.run, asked["environment"], clock)
+    with opened_run(session, asked) as run:
+        return _run_session(session, run, Deadline(clock, session.settings.time_limit), progress).sync()
+
+
+def _run_session(session: Session, run: Run, deadline: Deadline, progress: RunProgress) -> RunSession:
+    stage = run.options.stage
+    about = About(
+        *(session.run, run.options.environment, run.nodes.place, session.author, socket.gethostname(), os.getpid()),
+        stage=None if stage is None else stage.value,
+    )
+    settings = session.settings
+    return RunSession(run, about, session.state.folder, deadline, progress, settings.wait, settings.keep_runs)
 
 
 def _keep_link(session: Session, environment: int, left: float) -> None:
@@ -173,19 +184,20 @@ def _keep_link(session: Session, environment: int, left: float) -> None:
 
 
 @contextmanager
-def _run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None) -> Iterator[Run]:
+def opened_run(session: Session, asked: Mapping[str, Any], stage: Stage | None = None) -> Iterator[Run]:
     """Yield the run that the options ask for. Raises ``SettingsError`` and as its parts do."""
     settings = session.settings
-    if asked["accept_node"] and asked["accept_configdb"]:
+    accepts_node, accepts_configdb = asked.get("accept_node", False), asked.get("accept_configdb", False)
+    if accepts_node and accepts_configdb:
         raise SettingsError("--accept-node and --accept-configdb exclude each other", way_out="give one of them")
     options = RunOptions(
         environment=asked["environment"],
-        nodes=node_names(asked["nodes"]),
+        nodes=node_names(asked.get("nodes", ())),
         tenant=settings.tenant,
         levels=settings.levels,
         data_sources=settings.data_sources,
         parallel=settings.parallel,
-        accept=Accept.NODE if asked["accept_node"] else Accept.CONFIGDB if asked["accept_configdb"] else Accept.NEITHER,
+        accept=Accept.NODE if accepts_node else Accept.CONFIGDB if accepts_configdb else Accept.NEITHER,
         unsafe_share=settings.unsafe_share,
         allowed_unsafe=asked.get("allowed"),
         plan_digest=asked.get("digest"),

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "plan": ("runs.plan", "Show what `sync` would change."),
         "sync": ("runs.sync", "Upload the nodes' settings and write their files."),
         "status": ("environments.status", "Show the status and the last run of environments."),
+        "watch": ("watch.watch", "Find what differs between runs, changing nothing."),
         "runs": ("environments.runs", "List runs, or show one."),
         "approve": ("environments.approve", "Approve unsafe changes by their digest."),
         "gc": ("environments.gc", "Find and remove data of nodes that no longer exist."),

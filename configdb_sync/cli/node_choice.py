@@ -11,6 +11,7 @@ from configdb_sync.addresses import names_in
 from configdb_sync.cli.output import show_note
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
+from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import SettingsError
 from configdb_sync.names import LevelPath, did_you_mean, natural_key
 from configdb_sync.overrides.checks import check_nodes
@@ -110,3 +111,18 @@ def chosen_places(
     nodes = NamedNodes(session, client, environment)
     found = [*map(nodes.path, names), *(path for role in roles for path in nodes.with_role(role))]
     return list(dict.fromkeys(found))
+
+
+def all_places(session: Session, client: ConfigDBClient, environment: int) -> list[LevelPath]:
+    """Return the root and the places of all nodes that ConfigDB or runs know, with the levels over them.
+
+    Raises ``ConfigDBError``.
+    """
+    addresses, seen = session.addresses(client, environment), session.seen(environment)
+    values = {value for node in seen for value in addresses.values_of(node, seen)}
+    known = changes.existing(client, environment)
+    if client.server() is not ServerKind.LEGACY and addresses.node_level in known.levels:
+        values.update(client.level_values(environment, addresses.node_level))
+    paths = addresses.paths(values, seen)
+    nodes = [paths[value] for value in sorted(paths, key=natural_key)]
+    return [(), *dict.fromkeys(path[:depth] for path in nodes for depth in range(1, len(path) + 1))]

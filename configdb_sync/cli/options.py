@@ -160,10 +160,15 @@ class _WholeNumber(click.IntRange):
     name = "whole number"
 
 
-def env_option(text: str = "The environment's number.", *, lowest: int = 1, required: bool = True) -> Callable[[F], F]:
-    """Return the option of an environment of Fuel; with ``lowest=0``, of any that ConfigDB may hold."""
-    kind = _WholeNumber(lowest, _HIGHEST)
-    return what_option("--env", "environment", type=kind, required=required, metavar="N", help=text)
+def env_option(
+    text: str = "The environment's number.", *, lowest: int = 1, required: bool = True, several: bool = False
+) -> Callable[[F], F]:
+    """Return the option of an environment of Fuel; with ``lowest=0``, of any that ConfigDB may hold.
+
+    ``several``: it may be repeated, and the command gets ``environments``.
+    """
+    kind, name = _WholeNumber(lowest, _HIGHEST), "environments" if several else "environment"
+    return what_option("--env", name, type=kind, required=required, multiple=several, metavar="N", help=text)
 
 
 def format_option(*forms: str, short: bool = True) -> Callable[[F], F]:

@@ -148,12 +148,14 @@ def level_options(function: Callable[..., Any], data_source_option: Callable[...
 
 
 def level_path(session: Session, client: ConfigDBClient, environment: int, levels: tuple[str, ...]) -> LevelPath:
-    """Return the levels that ``--level`` names, a node's by its ID, its FQDN or its level's value.
+    """Return the levels that ``--level`` names, a node's by its ID, its FQDN or its level's value; ``/`` is the root.
 
     Raises as ``changes.parse_levels`` and ``Addresses.named``.
     """
     from configdb_sync.configdb import changes
 
+    if levels == ("/",):
+        return ()
     given = changes.parse_levels(levels)
     return session.addresses(client, environment).named(given, lambda: session.seen(environment)) if given else ()
 

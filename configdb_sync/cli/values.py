@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from configdb_sync.cli.help import command
-from configdb_sync.cli.options import comment_option, format_option
+from configdb_sync.cli.options import comment_option, format_option, what_option
 from configdb_sync.cli.targets import (
+    DATA_SOURCE,
     ValueTarget,
     dry_run_option,
     key_option,
+    level_options,
     one_or_all,
     read_value,
     report,
@@ -20,7 +23,9 @@ from configdb_sync.cli.targets import (
     warn_of_node,
 )
 from configdb_sync.configdb import edits, typed
+from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
+from configdb_sync.names import RECORDS, place_of
 
 if TYPE_CHECKING:
     from configdb_sync.configdb.changes import Make
@@ -28,8 +33,13 @@ if TYPE_CHECKING:
     from configdb_sync.configdb.model import DocumentAddress
 
 
+def _get_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    text = "The data source.  [default, with --key: all of them]"
+    return level_options(function, what_option(*DATA_SOURCE, metavar="NAME", help=text))
+
+
 @command("get", example="configdb-sync get --env 1 --level nodes=3 --data-source globals --key debug")
-@target_options
+@_get_options
 @key_option
 @format_option(*typed.FORMATS)
 @click.option("--show-lookup", "-s", is_flag=True, help="Show which level each key comes from.")
@@ -38,7 +48,8 @@ if TYPE_CHECKING:
 def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: bool, kind: str | None) -> None:
     """Print a data source, or one key of it.
 
-    Prints what the nodes get: values and overrides merged.
+    Prints what the nodes get: values and overrides merged. With a key, but without a level or a data source, it shows
+    where the key is, secrets masked. --level / is the root.
     """
     from configdb_sync.configdb import changes
 
@@ -47,6 +58,11 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
             "--show-lookup shows merged data; it excludes --values and --overrides", way_out="give one of them"
         )
     path = None if key is None else edits.parse_key(key)
+    if path is not None and not show_lookup and not (target.data_source and target.levels):
+        _show_places(target, path, form, kind)
+        return
+    if not target.data_source:
+        raise SettingsError("the data source is not named", way_out="name it with --data-source, or a key with --key")
     with target.session.client() as client:
         place = target.place(client)
         if show_lookup:
@@ -66,6 +82,52 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
             from configdb_sync.cli.override_checks import explained
 
             raise explained(error, client, place) from None
+
+
+def _show_places(target: ValueTarget, path: KeyPath, form: str, kind: str | None) -> None:
+    """Print where a key is: in all data sources unless one is named, at all levels or those on the way to one."""
+    from configdb_sync.cli.node_choice import all_places
+    from configdb_sync.configdb import changes
+    from configdb_sync.queries.key_places import KINDS, alike, find_places
+    from configdb_sync.sync.diff import shown_value
+    from configdb_sync.sync.render.wording import key_text, shortened
+
+    session, environment = target.session, target.environment
+    with session.client() as client:
+        definitions = client.definitions(changes.existing(client, environment))
+        if target.data_source:
+            names = [changes.find(client, environment, (), target.data_source).data_source]
+        else:
+            names = [name for name in definitions if name != RECORDS]
+        level = target.level_path(client)
+        chain = [level[:depth] for depth in range(len(level) + 1)]
+        places = chain if target.levels else all_places(session, client, environment)
+        wanted, kinds = (definitions[name] for name in names), KINDS if kind is None else (kind,)
+        parallel = session.settings.parallel
+        found = list(find_places(client, environment, wanted, places, path, kinds=kinds, parallel=parallel))
+    if not found:
+        where = target.data_source or "any data source"
+        raise edits.NoSuchKeyError(
+            f"there is no key {edits.shown_key(path)} in {where} at {'that level' if target.levels else 'any level'}",
+            way_out=f"configdb-sync find {edits.shown_key(path)} --env {environment} shows keys that end like it",
+        )
+    if form != "plain":
+        listed = [
+            {
+                "data_source": one.data_source,
+                "level": place_of(one.levels),
+                "kind": one.kind,
+                "value": session.masker.shown(path, one.value),
+            }
+            for one in found
+        ]
+        click.echo(typed.text({"environment": environment, "key": list(path), "places": listed}, form))
+        return
+    for group in alike(found):
+        one = group[0]
+        at = "the root" if not one.levels else f"{one.levels[-1][0]} {shortened(each.levels[-1][1] for each in group)}"
+        value = shown_value(path, one.value, session.masker)
+        click.echo(f"{one.data_source}  {key_text(path)} = {value}  ({one.kind} at {at})")
 
 
 @command(

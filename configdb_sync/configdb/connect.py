@@ -13,7 +13,7 @@ from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import MissingError, SettingsError, UnexpectedAnswerError
 from configdb_sync.http import tokens, urls
 from configdb_sync.http.session import ApiSession, RetryPolicy, Timing
-from configdb_sync.http.transport import HttpTransport, InProcessTransport, TransferLimits, Transport
+from configdb_sync.http.transport import InProcessTransport, TransferLimits, Transport
 from configdb_sync.keystone.clouds import SERVICE_TYPE
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ def connect(
         raise SettingsError(f"{base} is not https, and TLS is required", way_out="give an https address")
     if ca_file is not None and not ca_file.is_file():
         raise SettingsError(f"the authority file {ca_file} isn't there", way_out="see --configdb-ca")
+    # Late: a server in this process needs none of it.
+    from configdb_sync.http.connections import HttpTransport
+
     transport = HttpTransport(
         base,
         limits=limits,

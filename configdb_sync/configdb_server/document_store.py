@@ -19,7 +19,6 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
@@ -28,7 +27,7 @@ from configdb_sync.configdb_server.document_paths import ROOT, DocumentPlace, Ki
 from configdb_sync.configdb_server.messages import Authorship, ConfigDBRequest
 from configdb_sync.jsonvalues import EMPTY_DIGEST, combine_digests
 from configdb_sync.names import place_of
-from configdb_sync.store.database import Database
+from configdb_sync.store.database import Database, insert_of
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import Preconditions
 
@@ -239,15 +238,16 @@ def change(
         "run": authorship.run,
         "comment": authorship.comment,
     }
-    for statement in _WRITES[request.database.dialect, kind]:
+    for statement in _writes(request.database.dialect, kind):
         connection.execute(statement, told)
     if version > request.limits.versions and not version % _PRUNE_EVERY:
         _prune(connection, row.id, kind, version - request.limits.versions)
     return Changed(version, content.digest)
 
 
-def _writes(dialect: Any, kind: str) -> Sequence[Any]:
-    content = dialect.insert(_CONTENTS).values({column.name: bindparam(column.name) for column in _CONTENTS.c})
+@functools.cache
+def _writes(dialect: str, kind: str) -> Sequence[Any]:
+    content = insert_of(dialect)(_CONTENTS).values({column.name: bindparam(column.name) for column in _CONTENTS.c})
     content = content.on_conflict_do_nothing()
     version = insert(_VERSIONS).values({column.name: bindparam(column.name) for column in _VERSIONS.c})
     document = (
@@ -261,17 +261,10 @@ def _writes(dialect: Any, kind: str) -> Sequence[Any]:
             }
         )
     )
-    if dialect is sqlite:
+    if dialect == "sqlite":
         return content, version, document
     # One way to the server and back instead of three.
     return (document.add_cte(content.cte("new_content"), version.cte("new_version")),)
-
-
-_WRITES = {
-    (name, kind): _writes(dialect, kind)
-    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-    for kind in ("values", "overrides")
-}
 
 
 def _lock(database: Database, connection: Connection, place: DocumentPlace, *, create: bool) -> Any:

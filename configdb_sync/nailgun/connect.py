@@ -8,9 +8,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from configdb_sync.errors import SettingsError
+from configdb_sync.http.connections import HttpTransport
 from configdb_sync.http.session import RetryPolicy, Timing
 from configdb_sync.http.tokens import TokenSource
-from configdb_sync.http.transport import HttpTransport, TransferLimits, Transport
+from configdb_sync.http.transport import TransferLimits, Transport
 from configdb_sync.nailgun.client import NAILGUN, NailgunClient
 
 MASTER_CERTIFICATE = Path("/var/lib/fuel/keys/master/nginx/nginx.crt")

@@ -24,7 +24,7 @@ from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
 from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database
 from configdb_sync.store.runs import AT_WORK, DIED, FAILED, INTERRUPTED, PastRun, PastRuns, Problem, RunNode
 from configdb_sync.store.schema import OPEN_PROBLEMS, RECORDS, RUN_NODES
@@ -37,7 +37,7 @@ from configdb_sync.tenants.queries import Page, page_of
 from configdb_sync.tenants.rows import LIVE, Holding, Resource, holding_of, resource_of
 from configdb_sync.tenants.status import StatusCounts
 
-TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
 MOST_CHANGES = 200
 """Changes of one version that are listed; the rest is counted."""
 

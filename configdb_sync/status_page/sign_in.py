@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from configdb_sync.clock import Clock
 from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.sessions import Sessions, no_session
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.paths import ResourcePath, Route
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.web.access import Caller
@@ -29,7 +29,7 @@ _FORM = 16 * 1024
 ATTEMPTS, WITHIN = 10, 60.0
 """Wrong attempts to sign in that one address has in so many seconds: guessing must be slow."""
 _REMEMBERED = 10_000
-SESSIONS = schema.ENDED_SESSIONS
+SESSIONS = tenant_schema.ENDED_SESSIONS
 
 SAFE: HeaderLines = (
     ("Content-Security-Policy", html.policy()),

@@ -45,6 +45,18 @@ COMMITS = sa.Table(
 """The writes of a day: in every database on PostgreSQL, beside its other tables."""
 
 
+def insert_of(dialect: str) -> Callable[[sa.Table], Any]:
+    """Return a dialect's INSERT, which knows ``on_conflict_do_nothing``."""
+    # Each dialect takes long to load, and a process needs one.
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+
+        return insert
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert
+
+
 class OutcomeUnknownError(Exception):
     """The connection was lost at COMMIT."""
 
@@ -139,9 +151,7 @@ class Database:
 
     def insert(self, table: sa.Table) -> Any:
         """Return the dialect's INSERT, which knows ``on_conflict_do_nothing``."""
-        from sqlalchemy.dialects import postgresql, sqlite
-
-        return postgresql.insert(table) if self.postgresql else sqlite.insert(table)
+        return insert_of(self.dialect)(table)
 
     def read(self, work: Callable[[Connection], Result], *, snapshot: bool = False) -> Result:
         """Return what ``work`` reads; with ``snapshot`` all its statements see the same state.

@@ -36,7 +36,7 @@ class TableSet:
     sealed: tuple[SealedTable, ...] = ()
 
 
-STORE = TableSet(_MIGRATIONS, "v0001", "configdb_sync_schema", schema.SEALED)
+STORE = TableSet(_MIGRATIONS, "v0002", "configdb_sync_schema", schema.SEALED)
 """The product's own database."""
 
 
@@ -71,6 +71,12 @@ def opened(
         database.close()
         raise
     return database
+
+
+def is_current(url: str, tables: TableSet, *, what: str) -> bool:
+    """Tell whether the database at a URL has the newest tables; it stays as it is. Raises ``StateError``."""
+    with contextlib.closing(Database(url, what=what, patience=0)) as database:
+        return _version(database, tables) == tables.head
 
 
 def alone(connection: Connection) -> None:

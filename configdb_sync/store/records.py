@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.hiera import KeptText
+from configdb_sync.hiera.rewriting import KeptText
 from configdb_sync.jsonvalues import ABSENT, Json, Slot
 from configdb_sync.store.database import Database
 from configdb_sync.store.schema import FINGERPRINTS, LEASES, NODES, RECORDS, next_number

@@ -294,6 +294,21 @@ class PastRuns:
         )
         return {row[0]: row[1] for row in self._rows(query)}
 
+    def environments(self) -> list[int]:
+        """Return the environments of which runs are remembered."""
+        query = sa.select(RUNS.c.environment).distinct().order_by(RUNS.c.environment)
+        return [row[0] for row in self._rows(query)]
+
+    def last_done(self, environment: int) -> dict[str, datetime]:
+        """Return when the last run began that was done with a node, by identity."""
+        query = (
+            sa.select(RUN_NODES.c.node, sa.func.max(RUNS.c.started))
+            .join(RUNS, RUNS.c.identity == RUN_NODES.c.run)
+            .where(RUNS.c.environment == environment, RUN_NODES.c.outcome == DONE)
+            .group_by(RUN_NODES.c.node)
+        )
+        return {row[0]: datetime.fromtimestamp(row[1], UTC) for row in self._rows(query)}
+
     def outcomes(self, run: str) -> dict[str, str]:
         """Return the outcome of each node that a run was done with: ``done`` or ``failed``, by identity."""
         query = sa.select(RUN_NODES.c.node, RUN_NODES.c.outcome).where(RUN_NODES.c.run == run)

@@ -15,8 +15,7 @@ from functools import cached_property
 
 from configdb_sync import jsonvalues
 from configdb_sync.errors import DocumentError, NodeError
-from configdb_sync.hiera import HieraDocument
-from configdb_sync.hiera.documents import document_of
+from configdb_sync.hiera.documents import HieraDocument, document_of
 from configdb_sync.hiera.layouts import Layout, facts_of
 from configdb_sync.jsonvalues import ABSENT, Document, Json, same
 from configdb_sync.nodes.nailgun import FILE, NailgunNodes, document_file

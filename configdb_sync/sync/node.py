@@ -9,9 +9,10 @@ from typing import Any
 
 from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.errors import DocumentError, NodeError, ProductError
-from configdb_sync.hiera import HieraDocument, Reader, hierarchy
+from configdb_sync.hiera import hierarchy
 from configdb_sync.hiera.arrangement import Arrangement
 from configdb_sync.hiera.data_sources import NodeMap, map_node
+from configdb_sync.hiera.documents import HieraDocument, Reader
 from configdb_sync.hiera.layouts import facts_of, layout_of
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json
 from configdb_sync.masking import Masker

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.hiera import HieraDocument, Rewrite, created, either
+from configdb_sync.hiera.documents import HieraDocument, created
+from configdb_sync.hiera.rewriting import Rewrite, either
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, dumps
 from configdb_sync.masking import Masker
 from configdb_sync.nailgun.roster import Roster

@@ -14,7 +14,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.level_merge import effective as merge_levels
 from configdb_sync.configdb.model import Etags
 from configdb_sync.errors import AmbiguousError
-from configdb_sync.hiera import HieraDocument
+from configdb_sync.hiera.documents import HieraDocument
 from configdb_sync.jsonvalues import EMPTY_DIGEST, Json, document_digest, same
 from configdb_sync.names import HIERARCHY, LevelPath, place_of
 from configdb_sync.sync.decide import Level

@@ -24,6 +24,7 @@ from configdb_sync.nodes.node_files import NodeRead, Nodes
 from configdb_sync.overrides.note_store import NoteStore
 from configdb_sync.store.approvals import Approvals, UnsafeChange, unsafe_digest
 from configdb_sync.store.database import Database
+from configdb_sync.store.findings import SETTLED_BY_RUNS, Findings
 from configdb_sync.store.lease import Lease, lease_name, run_lock
 from configdb_sync.store.records import Records, names_seen
 from configdb_sync.store.runs import INTERRUPTED, About, Journal, Problem
@@ -289,6 +290,9 @@ class RunSession:
         failed = {(node.plan.node, problem.data_source) for node in report.nodes for problem in node.problems}
         approvals.spend(environment, report.run, frozenset(changed - failed))
         approvals.withhold(environment, report.run, report.unsafe)
+        whole = {""} if report.exit is Exit.OK else set()
+        in_step = {node.plan.node for node in report.nodes if not node.problems}
+        Findings(self.run.database, self.run.clock).settle(environment, SETTLED_BY_RUNS, whole | in_step)
 
     def _finish(self, journal: Journal, report: Report) -> None:
         journal.finish(report.exit, report.totals, stored_forms(report), self.run.nodes.identities(), self.keep)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.representations import TenantBody
 from configdb_sync.tenants.rows import (
     PURGE,
@@ -28,7 +28,7 @@ from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import Preconditions
 
-TENANTS, RESOURCES = schema.TENANTS, schema.RESOURCES
+TENANTS, RESOURCES = tenant_schema.TENANTS, tenant_schema.RESOURCES
 
 
 NO_CONDITIONS = Preconditions()
@@ -109,7 +109,7 @@ def mark(work: Work, tenant: str, retention: int, conditions: Preconditions = NO
     found = require_tenant(lock_tenants(work.connection, [tenant]).get(tenant), tenant)
     conditions.check(found.etag)
     # A clock that is behind must not shorten the time to recover: the audit trail shows that it is later.
-    newest = work.connection.execute(sa.select(sa.func.max(schema.AUDIT.c.time))).scalar() or 0
+    newest = work.connection.execute(sa.select(sa.func.max(tenant_schema.AUDIT.c.time))).scalar() or 0
     until = max(work.time, newest) + retention
     work.connection.execute(
         sa.update(TENANTS).where(TENANTS.c.number == found.number).values(deleted=work.time, purge_after=until)
@@ -145,7 +145,7 @@ def purge(work: Work, tenant: str) -> bool:
     found = lock_tenants(work.connection, [tenant]).get(tenant)
     if found is None or found.purge_after is None or found.purge_after > work.time:
         return False
-    held = sa.select(schema.HOLDINGS.c.number).where(schema.HOLDINGS.c.tenant == found.number)
+    held = sa.select(tenant_schema.HOLDINGS.c.number).where(tenant_schema.HOLDINGS.c.tenant == found.number)
     rows = work.connection.execute(
         sa.select(RESOURCES.c.environment, RESOURCES.c.name, RESOURCES.c.definition)
         .where(RESOURCES.c.holding.in_(held))
@@ -157,7 +157,7 @@ def purge(work: Work, tenant: str) -> bool:
             gone[environment].append([definition, name])
     for environment, definitions in gone.items():
         enqueue(work, PURGE, environment, {"tenant": tenant, "definitions": definitions})
-    homes = schema.FORMER_HOMES
+    homes = tenant_schema.FORMER_HOMES
     lost = sa.select(RESOURCES.c.number).where(RESOURCES.c.holding.in_(held))
     gone_homes = sa.or_(homes.c.tenant == found.number, homes.c.resource.in_(lost))
     work.connection.execute(sa.delete(homes).where(gone_homes))

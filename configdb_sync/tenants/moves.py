@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import queries
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
@@ -38,7 +38,7 @@ from configdb_sync.tenants.status import Status, StatusCounts, counted, word_of
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import Preconditions, encoded, tag_of_body
 
-RESOURCES, HOLDINGS = schema.RESOURCES, schema.HOLDINGS
+RESOURCES, HOLDINGS = tenant_schema.RESOURCES, tenant_schema.HOLDINGS
 
 
 def move(work: Work, place: ResourcePath, destination: str, conditions: Preconditions, listed: int) -> None:
@@ -126,7 +126,7 @@ def _give(work: Work, tenant: Tenant, holding: Holding, destination: Tenant) -> 
     """Hand over a holding as it is: the destination has none in the environment."""
     version = holding.version + 1
     _forget_pointers(work, holding.environment, tenant.number, destination.number)
-    holders = schema.FORMER_HOLDERS
+    holders = tenant_schema.FORMER_HOLDERS
     back = sa.and_(holders.c.tenant == destination.number, holders.c.holding == holding.number)
     work.connection.execute(sa.delete(holders).where(back))
     _hold(work, tenant.number, holding.number, cut=version, moved=work.time)
@@ -139,7 +139,7 @@ def _give(work: Work, tenant: Tenant, holding: Holding, destination: Tenant) -> 
 
 def _merge(work: Work, tenant: Tenant, holding: Holding, target: Holding) -> None:
     """Move the data sources of a holding into the destination's holding of the same environment."""
-    holders = schema.FORMER_HOLDERS
+    holders = tenant_schema.FORMER_HOLDERS
     _forget_pointers(work, holding.environment, tenant.number, target.tenant)
     _remember(work, tenant.number, holding.number, sa.true())
     _enter(work, RESOURCES.c.holding == holding.number, target)
@@ -157,7 +157,7 @@ def _merge(work: Work, tenant: Tenant, holding: Holding, target: Holding) -> Non
 
 def _remember(work: Work, tenant: int, holding: int, which: sa.ColumnElement[bool]) -> None:
     """Record that data sources of a holding were this tenant's, and its earlier owners'."""
-    homes, holders = schema.FORMER_HOMES, schema.FORMER_HOLDERS
+    homes, holders = tenant_schema.FORMER_HOMES, tenant_schema.FORMER_HOLDERS
     own = sa.select(sa.literal(tenant, sa.BigInteger), RESOURCES.c.number).where(RESOURCES.c.holding == holding, which)
     earlier = (
         sa.select(holders.c.tenant, RESOURCES.c.number)
@@ -171,13 +171,13 @@ def _remember(work: Work, tenant: int, holding: int, which: sa.ColumnElement[boo
 
 def _forget_pointers(work: Work, environment: int, *tenants: int) -> None:
     """End redirects from these tenants' paths of an environment: they have it again, or move it again."""
-    holders = schema.FORMER_HOLDERS
+    holders = tenant_schema.FORMER_HOLDERS
     here = holders.c.holding.in_(sa.select(HOLDINGS.c.number).where(HOLDINGS.c.environment == environment))
     work.connection.execute(sa.update(holders).where(holders.c.tenant.in_(tenants), here).values(moved=0))
 
 
 def _hold(work: Work, tenant: int, holding: int, *, cut: int, moved: int) -> None:
-    holders = schema.FORMER_HOLDERS
+    holders = tenant_schema.FORMER_HOLDERS
     statement = work.database.insert(holders).values(tenant=tenant, holding=holding, cut=cut, moved=moved)
     work.connection.execute(
         statement.on_conflict_do_update(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import api_schemas, metrics
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.moves import NAMESPACE
@@ -142,7 +142,7 @@ def show_health(context: Context, request: TenantRequest) -> ApiResponse:
 def show_metrics(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /metrics: all workers' metrics for Prometheus. Only on the admin endpoint: they name tenants."""
     request.parameters()
-    waiting = sa.select(sa.func.count()).select_from(schema.OUTBOX)
+    waiting = sa.select(sa.func.count()).select_from(tenant_schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
     told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
     return ApiResponse(200, b"" if context.meter is None else context.meter.text(told), kind=metrics.KIND)

@@ -22,7 +22,7 @@ from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import BusyError, ProductError, UnsupportedError
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.lease import Lease, process_exists
 from configdb_sync.tenants.reconcile import align, desired_owners, purge
 from configdb_sync.tenants.registry import Registry
@@ -31,7 +31,7 @@ from configdb_sync.web.refusals import refuse
 
 log = logging.getLogger(__name__)
 
-OUTBOX = schema.OUTBOX
+OUTBOX = tenant_schema.OUTBOX
 EVERY, LONGEST = 5.0, 60.0
 """Seconds between two looks at the outbox; after failures they grow to the second number."""
 LATE_FOR = 900.0
@@ -128,7 +128,9 @@ class Outbox:
 
     def environments(self) -> list[int]:
         """Return all environments that the registry knows."""
-        statement = sa.select(schema.HOLDINGS.c.environment).distinct().order_by(schema.HOLDINGS.c.environment)
+        statement = (
+            sa.select(tenant_schema.HOLDINGS.c.environment).distinct().order_by(tenant_schema.HOLDINGS.c.environment)
+        )
         return self.registry.read(lambda connection: list(connection.scalars(statement)))
 
 

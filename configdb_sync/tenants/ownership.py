@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import lifecycle, paths
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.representations import TenantBody
@@ -31,7 +31,7 @@ from configdb_sync.tenants.rows import (
 )
 from configdb_sync.tenants.status import Status, StatusCounts, counted, cut
 
-TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
 Report = tuple[Status | None, str | None]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database, Lookup
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.rows import (
@@ -30,7 +30,12 @@ from configdb_sync.tenants.rows import (
 from configdb_sync.web.refusals import refuse, shown
 
 T = TypeVar("T")
-TENANTS, HOLDINGS, RESOURCES, AUDIT = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES, schema.AUDIT
+TENANTS, HOLDINGS, RESOURCES, AUDIT = (
+    tenant_schema.TENANTS,
+    tenant_schema.HOLDINGS,
+    tenant_schema.RESOURCES,
+    tenant_schema.AUDIT,
+)
 _WIDTH = len(TENANTS.c)
 _METADATA = TENANTS.c.keys().index("metadata")
 
@@ -197,7 +202,7 @@ def _environment(connection: Connection, tenant: Tenant, environment: int) -> Lo
     holding = find_holding(connection, tenant.number, environment)
     if holding is not None and holding.live:
         return Located(holding)
-    former = schema.FORMER_HOLDERS
+    former = tenant_schema.FORMER_HOLDERS
     row = connection.execute(
         sa.select(HOLDINGS)
         .join(former, former.c.holding == HOLDINGS.c.number)
@@ -236,7 +241,7 @@ def was_at(connection: Connection, tenant: int, resource: Resource) -> bool:
 
     It owned it by itself, or as part of an environment that was moved after the data source entered it (``cut``).
     """
-    homes, holders = schema.FORMER_HOMES, schema.FORMER_HOLDERS
+    homes, holders = tenant_schema.FORMER_HOMES, tenant_schema.FORMER_HOLDERS
     alone = sa.select(homes.c.tenant).where(homes.c.tenant == tenant, homes.c.resource == resource.number)
     within = sa.select(holders.c.tenant).where(
         holders.c.tenant == tenant, holders.c.holding == resource.holding, holders.c.cut > resource.entered

@@ -21,10 +21,10 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import Component, DocumentAddress
 from configdb_sync.errors import SettingsError, UnsupportedError
 from configdb_sync.names import RECORDS, component_name, records_component
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import ownership
 
-HOLDINGS, RESOURCES, TENANTS = schema.HOLDINGS, schema.RESOURCES, schema.TENANTS
+HOLDINGS, RESOURCES, TENANTS = tenant_schema.HOLDINGS, tenant_schema.RESOURCES, tenant_schema.TENANTS
 
 
 @dataclass(frozen=True)

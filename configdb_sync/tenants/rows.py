@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock, new_run_id
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants.status import Status, StatusCounts
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import tag_of_parts
 
-TENANTS, HOLDINGS, RESOURCES = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
 LIVE = sa.or_(HOLDINGS.c.home, HOLDINGS.c.size > 0)
 """The condition for holdings whose path names anything."""
 
@@ -250,7 +250,7 @@ def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: b
 
     ``shown``: a move action shows the change. ``more``: other columns to set.
     """
-    table = schema.TENANTS if isinstance(whole, Tenant) else schema.HOLDINGS
+    table = tenant_schema.TENANTS if isinstance(whole, Tenant) else tenant_schema.HOLDINGS
     counts = whole.counts + change
     values: dict[str, object] = {
         **vars(counts),
@@ -267,7 +267,7 @@ def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: b
 def record_audit(work: Work, tenant: str, path: str, action: str, **details: Any) -> None:
     """Add an entry to the audit trail (T15); ``path`` is the path below the tenant."""
     work.connection.execute(
-        sa.insert(schema.AUDIT).values(
+        sa.insert(tenant_schema.AUDIT).values(
             time=work.time,
             tenant=tenant,
             path=path,
@@ -287,7 +287,7 @@ ALIGN, PURGE = "align", "purge"
 def enqueue(work: Work, kind: str, environment: int, body: Any = None) -> None:
     """Add work on an environment in ConfigDB to the outbox; it follows this transaction."""
     work.connection.execute(
-        sa.insert(schema.OUTBOX).values(
+        sa.insert(tenant_schema.OUTBOX).values(
             kind=kind, environment=environment, body=json.dumps(body), noted=work.time, tries=0
         )
     )

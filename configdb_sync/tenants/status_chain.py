@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants import queries
 from configdb_sync.tenants.ownership import Report
@@ -135,7 +135,7 @@ class Chain:
         before = StatusContext(place, state.status, state.details)
         (after,), fresh = self._ask([before], kind)
         if (after.status, cut(after.details)) != (state.status, state.details):
-            table = schema.TENANTS if isinstance(state, Tenant) else schema.HOLDINGS
+            table = tenant_schema.TENANTS if isinstance(state, Tenant) else tenant_schema.HOLDINGS
             assert isinstance(state, (Tenant, Holding))
             values = {
                 "status": after.status,
@@ -170,7 +170,7 @@ class Chain:
         return contexts, fresh
 
 
-_TURNS = schema.STATUS_TURNS
+_TURNS = tenant_schema.STATUS_TURNS
 _SECOND = 1_000_000
 _AHEAD = 60 * _SECOND
 """A time further ahead than clocks of masters differ was stored before a clock was set back."""

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import ProductError
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.states import source_states
 from configdb_sync.tenants import ownership, paths
@@ -48,7 +48,7 @@ class TaskOwners:
         return recorded
 
     def _purged(self, tenant: str) -> bool:
-        audit = schema.AUDIT
+        audit = tenant_schema.AUDIT
 
         def work(connection: Connection) -> bool:
             if find_tenant(connection, tenant) is not None:
@@ -74,7 +74,7 @@ class TaskOwners:
             )
 
     def _owners(self, environment: int) -> tuple[frozenset[str], dict[str, str]]:
-        tenants, holdings, resources = schema.TENANTS, schema.HOLDINGS, schema.RESOURCES
+        tenants, holdings, resources = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
         owners = (
             sa.select(resources.c.name, tenants.c.id)
             .join(holdings, holdings.c.number == resources.c.holding)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.trees import Layout, astute_text, write_environment
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 
 
 def test_astute_yaml_grows_by_the_node() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import threading
 from pathlib import Path
@@ -106,6 +108,15 @@ def test_nothing_changes(cloud: Product) -> None:
     assert {path: facts for path, facts in snapshot(cloud.state).items() if "-shm" not in path} == {
         path: facts for path, facts in before.items() if "-shm" not in path
     }
+
+
+def test_a_database_without_todays_tables_stays_as_it_is(cloud: Product, tmp_path: Path) -> None:
+    old = tmp_path / "configdb.sqlite"
+    with contextlib.closing(sqlite3.connect(old)) as database:
+        database.execute("CREATE TABLE older (x)")
+    before = old.read_bytes()
+    assert completed(cloud, *DOCUMENT[:3], "--configdb-database", f"sqlite:///{old}", "-r", "") == []
+    assert old.read_bytes() == before
 
 
 def test_a_peer_that_hangs_or_is_away_is_not_waited_for(cloud: Product, monkeypatch: pytest.MonkeyPatch) -> None:

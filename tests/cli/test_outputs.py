@@ -52,6 +52,7 @@ def commands(folder: Path) -> dict[str, tuple[object, ...]]:
     return {
         "plan": run,
         "sync": run,
+        "watch": ("--last",),
         "status": (),
         "runs": (),
         "gc": run,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from configdb_sync.errors import MissingError, SettingsError
-from tests.cli.support import Run
+from configdb_sync.errors import MissingError, ProductError, SettingsError
+from tests.cli.support import ENV, Run
 
 
 def test_get_prints_what_the_node_gets(run: Run) -> None:
@@ -163,3 +163,45 @@ def test_values_that_are_none(run: Run, tmp_path: Path) -> None:
         run("set", "--key", "a", "--type", "str", "--value-file", str(tmp_path / "latin"))
     with pytest.raises(SettingsError, match="must be a mapping"):
         run("set", "--type", "int", "--value", "1")
+
+
+def test_without_a_level_or_a_data_source_get_tells_where_a_key_is(run: Run) -> None:
+    run("override", "--new-node", "--new-key", "-k", "debug", "-t", "bool", "-v", "true")
+    run("set", "-k", "debug", "-t", "int", "-v", "1", node=None, source="override/plugins")
+    run("set", "-k", "debug", "-t", "bool", "-v", "false", node="47")
+    globals_ = [
+        "globals  debug = true  (values at the root)",
+        "globals  debug = false  (values at nodes 46, 47)",
+        "globals  debug = true  (overrides at nodes 46)",
+    ]
+    everywhere = [*globals_, "override/plugins  debug = 1  (values at the root)"]
+    env = ("--env", str(ENV), "-k", "debug")
+    assert run.bare("get", *env).stdout.splitlines() == everywhere
+    assert run.bare("get", *env, "-r", "globals").stdout.splitlines() == globals_
+    assert run.bare("get", *env, "--overrides").stdout.splitlines() == globals_[2:]
+    # On the way to a level only what that level can read counts.
+    at_node = run.bare("get", *env, "--level", "nodes=47").stdout.splitlines()
+    assert at_node == [globals_[0], "globals  debug = false  (values at nodes 47)", everywhere[3]]
+    found = json.loads(run.bare("get", *env, "-r", "globals", "-f", "json").stdout)["places"]
+    assert found[1] == {"data_source": "globals", "level": "/nodes/46/", "kind": "values", "value": False}
+    # A level and a data source name one value; / is the root.
+    assert run("get", "-k", "debug", "--level", "/", node=None).stdout == "true\n"
+    secret = run.bare("get", "--env", str(ENV), "-k", "admin.password").stdout
+    assert "globals  admin.password = " in secret
+    assert "<masked" in secret
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("-k", "none"), "there is no key none in any data source at any level"),
+        (("-k", "none", "-r", "globals"), "there is no key none in globals at any level"),
+        (("-k", "block", "--level", "/"), "there is no key block in any data source at that level"),
+        ((), "the data source is not named"),
+        (("--show-lookup", "-k", "debug"), "the data source is not named"),
+        (("-k", "debug", "-r", "none"), "has no data source none"),
+    ],
+)
+def test_a_key_that_is_nowhere(run: Run, arguments: tuple[str, ...], part: str) -> None:
+    with pytest.raises(ProductError, match=part):
+        run.bare("get", "--env", str(ENV), *arguments)

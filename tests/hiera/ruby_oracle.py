@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import HieraDocument, Reader
+from configdb_sync.hiera.documents import HieraDocument, Reader
 from configdb_sync.hiera.marks import typed, typed_key
 from configdb_sync.hiera.scalars import Special
 from configdb_sync.jsonvalues import Json

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import HieraDocument, Reader, builder, entries
+from configdb_sync.hiera import builder, entries
 from configdb_sync.hiera.blocks import split, split_body
+from configdb_sync.hiera.documents import HieraDocument, Reader
 from configdb_sync.hiera.entries import repeat_warning
 from configdb_sync.jsonvalues import same, value_digest
 from tests.hiera.ruby_oracle import outcome

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader, created
 from configdb_sync.hiera.blocks import MAX_BYTES, split, split_body
+from configdb_sync.hiera.documents import Reader, created
 from configdb_sync.hiera.entries import BlockCache
 from configdb_sync.hiera.events import PlainScalars
 from configdb_sync.jsonvalues import Json, document_digest, dumps, loads, same

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader, created
+from configdb_sync.hiera.documents import Reader, created
 from configdb_sync.hiera.errors import UnreadableDocumentError
 from configdb_sync.jsonvalues import dumps, same
 from tests.hiera.ruby_oracle import RubyOracle, told

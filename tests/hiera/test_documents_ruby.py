@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader, created
+from configdb_sync.hiera.documents import Reader, created
 from configdb_sync.jsonvalues import document_digest, dumps, same
 from tests.hiera.ruby_oracle import RubyOracle, outcome, told, told_document
 from tests.hiera.yaml_generation import document, json_document

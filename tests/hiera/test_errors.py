@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.errors import fault, path_text, printable
 from tests.hiera.ruby_oracle import outcome
 

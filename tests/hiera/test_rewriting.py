@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import KeptText, Reader, Rewrite, created, either
+from configdb_sync.hiera.documents import Reader, created
 from configdb_sync.hiera.dumper import Style, block
 from configdb_sync.hiera.file_text import FileText
-from configdb_sync.hiera.rewriting import WHOLE
+from configdb_sync.hiera.rewriting import WHOLE, KeptText, Rewrite, either
 from configdb_sync.jsonvalues import same
 from tests.hiera.ruby_oracle import outcome
 from tests.hiera.yaml_generation import document

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.scalars import MAX_DIGITS, MERGE, ScalarError, Special, resolve
 from tests.hiera.ruby_oracle import RubyOracle, outcome, told, told_document
 from tests.hiera.yaml_generation import NUMBERS, SIGNS, TIMES, WORDS, plain_scalar

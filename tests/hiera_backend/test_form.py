@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.errors import DocumentError
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.marks import typed
 from tests.hiera import ruby_oracle
 from tests.hiera.yaml_generation import document

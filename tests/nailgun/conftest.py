@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from configdb_sync.http.connections import HttpTransport
 from configdb_sync.http.session import RetryPolicy
 from configdb_sync.http.tokens import FixedToken, TokenSource
-from configdb_sync.http.transport import HttpTransport, TransferLimits
+from configdb_sync.http.transport import TransferLimits
 from configdb_sync.nailgun.client import NAILGUN, NailgunClient
 from tests.configdb.support import timing
 from tests.support.keystone import ISSUED

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from configdb_sync.state import StateFolder
 from configdb_sync.status_page.html import policy
-from configdb_sync.store.schema import ENDED_SESSIONS
+from configdb_sync.store.tenant_schema import ENDED_SESSIONS
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import open_registry
 from configdb_sync.web.requests import encoded

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.errors import StateError
-from configdb_sync.hiera import KeptText
+from configdb_sync.hiera.rewriting import KeptText
 from configdb_sync.jsonvalues import ABSENT
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store

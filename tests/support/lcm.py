@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from configdb_sync.configdb.client import ConfigDBClient
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.jsonvalues import Json
 from configdb_sync.names import LevelPath
 

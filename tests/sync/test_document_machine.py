@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from configdb_sync.configdb.level_merge import effective
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.jsonvalues import EMPTY_DIGEST, same
 from configdb_sync.nodes.node_files import NodeFile
 from configdb_sync.store.records import Record, decode, encode

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.sync.fingerprint import UnchangedNode, decode, encode
 from tests.support.product import MEANT, Product
 from tests.support.trees import make_node, make_trees

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.jsonvalues import same
 from tests.support.product import MEANT, Product, contents, snapshot
 

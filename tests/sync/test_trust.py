@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 from configdb_sync import failpoints
 from configdb_sync.configdb.level_merge import effective
-from configdb_sync.hiera import Reader
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
 from configdb_sync.jsonvalues import same
 from tests.support.product import Product, make_product

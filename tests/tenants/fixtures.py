@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.store.database import Database
 from configdb_sync.tenants.registry import Registry, open_registry
 from tests.peers import postgresql
@@ -35,10 +35,10 @@ def emptied(database: Database) -> None:
     """Empty all tables of the registry."""
     with database.transaction() as connection:
         if database.postgresql:
-            names = ", ".join(schema.metadata.tables)
+            names = ", ".join(tenant_schema.TENANTS.metadata.tables)
             connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
             return
-        for table in reversed(schema.metadata.sorted_tables):
+        for table in reversed(tenant_schema.TENANTS.metadata.sorted_tables):
             connection.execute(table.delete())
 
 

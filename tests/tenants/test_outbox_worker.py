@@ -19,7 +19,7 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.connect import connect
 from configdb_sync.configdb.model import Definition, ServerKind
 from configdb_sync.names import RECORDS, component_name, records_component
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry, open_registry
@@ -307,7 +307,7 @@ def test_a_move_while_configdb_is_away_is_the_same_in_every_worker(world: World,
             if before == "moving":
                 for one, other in [("a", "b"), ("b", "a")] * 3:
                     assert api.post(ResourcePath(one).move_url(other)).status == 303
-            until(lambda: not world.registry.read(lambda one: one.execute(sa.select(schema.OUTBOX)).first()))
+            until(lambda: not world.registry.read(lambda one: one.execute(sa.select(tenant_schema.OUTBOX)).first()))
             configdb.terminate()
             configdb.wait(60)
             answers = [api.post(ResourcePath("a").move_url("b")) for _ in range(6)]

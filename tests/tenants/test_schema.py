@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import func, inspect, select
 
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.registry import Registry, open_registry
 from tests.tenants.support import ME
@@ -37,7 +37,7 @@ def test_a_purge_leaves_no_word_of_former_homes(registry: Registry) -> None:
     registry.move(ME, ResourcePath("a", 7, "two"), "b")
 
     def homes() -> int:
-        homes = schema.FORMER_HOMES
+        homes = tenant_schema.FORMER_HOMES
         return registry.read(lambda one: one.execute(select(func.count()).select_from(homes)).scalar_one())
 
     assert homes() == 3

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import SettingsError, UnavailableError
-from configdb_sync.store import schema
+from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.registry import Registry, open_registry
@@ -189,7 +189,7 @@ def test_what_is_not_there_takes_no_turn_and_old_turns_are_dropped(shared: tuple
     registry, clock = shared
 
     def turns() -> int:
-        statement = sa.select(sa.func.count()).select_from(schema.STATUS_TURNS)
+        statement = sa.select(sa.func.count()).select_from(tenant_schema.STATUS_TURNS)
         return int(registry.read(lambda connection: connection.execute(statement).scalar_one()))
 
     one = Chain(registry, {"one": Told(lambda context: context)}, clock, 60)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.hiera import Reader
 from configdb_sync.hiera.data_source_config import DEFAULT
 from configdb_sync.hiera.data_sources import map_node
+from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.layouts import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
