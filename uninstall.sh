@@ -22,11 +22,12 @@ else
         esac
     done
     if [ -d /run/systemd/system ]; then
-        systemctl disable configdb-sync-configdb.service configdb-sync-tenants.service || :
-        systemctl stop configdb-sync-configdb.service configdb-sync-tenants.service || :
+        systemctl disable configdb-sync-configdb.service configdb-sync-tenants.service configdb-sync-watch.timer || :
+        systemctl stop configdb-sync-configdb.service configdb-sync-tenants.service configdb-sync-watch.timer \
+            configdb-sync-watch.service || :
     fi
-    for service in configdb tenants; do
-        rm -rf "/etc/systemd/system/configdb-sync-$service.service" "/etc/systemd/system/configdb-sync-$service.service.d"
+    for name in configdb.service tenants.service watch.service watch.timer; do
+        rm -rf "/etc/systemd/system/configdb-sync-$name" "/etc/systemd/system/configdb-sync-$name.d"
     done
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload || :

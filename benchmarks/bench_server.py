@@ -112,8 +112,13 @@ class Peer:
         answer.raise_for_status()
         return answer.json()
 
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://127.0.0.1:{self.port}"
+
     def _url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self.url}{path}"
 
 
 @contextlib.contextmanager

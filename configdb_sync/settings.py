@@ -59,7 +59,7 @@ _USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APP
 _MORE = ("login", "services")
 _LINES = "write `name: value` lines"
 
-SERVICES = ("configdb", "tenants")
+SERVICES = ("configdb", "tenants", "watch")
 """What ``services`` in the settings file may hold: one mapping of options for each service that the product brings."""
 
 
@@ -277,7 +277,7 @@ def _services(path: Path, found: Any) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(found, dict) or not all(name in SERVICES for name in found):
         raise SettingsError(
             f"the settings file {path}: services is not valid",
-            way_out=f"it holds the options of {' and '.join(SERVICES)}, below their names",
+            way_out=f"it holds the options of {', '.join(SERVICES)}, below their names",
         )
     options_of = {name: {} if options is None else options for name, options in found.items()}
     for name, options in options_of.items():

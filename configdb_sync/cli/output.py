@@ -53,12 +53,13 @@ def show_json(fields: Mapping[str, Json], form: str = "json") -> None:
         click.echo(json.dumps(whole, indent=2))
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all. Raises ``OSError``."""
+def write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file that only its owner reads, or one of another mode, whole or not at all. Raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            os.fchmod(handle, mode)
             file.write(text)
         temporary.replace(path)
     except OSError:

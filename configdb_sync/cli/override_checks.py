@@ -70,19 +70,29 @@ class NodesBelow:
         another type than those that it covers, unless ``allowed`` says that it is meant. tuning-box 0.1.0 can't list
         its nodes: there nothing is checked.
         """
-        for levels in self.places:
-            try:
-                self._check_at(levels, data_source, path, value)
-            except UnsupportedError:
-                return []
-            except SettingsError as error:
-                if len(self.places) == 1:
-                    raise
-                raise replace(error, what=f"{place_of(levels)}: {error.what}") from None
-        return _hidden({one.node: one.layers for one in self._settings}, data_source, path)
+        try:
+            for levels in self.places:
+                self._check_at(levels, data_source, path, value, named=len(self.places) > 1)
+            return _hidden({one.node: one.layers for one in self._settings}, data_source, path)
+        except UnsupportedError:
+            return []
 
-    def _check_at(self, levels: LevelPath, data_source: str, path: KeyPath, value: Json) -> None:
-        everything = {one.node: one.everything for one in self._below(levels)}
+    def check_change(self, place: DocumentAddress, path: KeyPath, value: Json) -> list[str]:
+        """As ``check``, of an override at one of the places, which errors name."""
+        try:
+            self._check_at(place.levels, place.data_source, path, value, named=True)
+            return _hidden({one.node: one.layers for one in self._below(place.levels)}, place.data_source, path)
+        except UnsupportedError:
+            return []
+
+    def _check_at(self, levels: LevelPath, data_source: str, path: KeyPath, value: Json, *, named: bool) -> None:
+        below = self._below(levels)
+        try:
+            self._check({one.node: one.everything for one in below}, data_source, path, value)
+        except SettingsError as error:
+            raise (replace(error, what=f"{place_of(levels)}: {error.what}") if named else error) from None
+
+    def _check(self, everything: Mapping[str, Sequence[Layer]], data_source: str, path: KeyPath, value: Json) -> None:
         if everything and not self.allowed.new_key:
             checks.check_key(everything, data_source, path)
         if not self.allowed.change_type:

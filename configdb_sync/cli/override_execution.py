@@ -46,7 +46,6 @@ def override(
     Everything is checked before anything is written. Raises ``SettingsError`` as ``NodesBelow`` and ``edits.put``.
     """
     with target.session.client(comment=about.text) as client, target.session.notes(client) as notes:
-        changes.existing(client, target.environment)
         places = target.level_paths(client)
         below = NodesBelow(target.session, client, target.environment, places, allowed)
         pending, hidden = [], []

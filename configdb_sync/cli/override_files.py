@@ -23,8 +23,8 @@ from configdb_sync.cli.options import (
     read_text,
     with_session,
 )
-from configdb_sync.cli.output import show_json, show_lines, write_private
-from configdb_sync.cli.targets import AT_NEXT_SYNC
+from configdb_sync.cli.output import show_json, show_lines, show_note, write_private
+from configdb_sync.cli.targets import AT_NEXT_SYNC, Allowed, allowed_options
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
@@ -241,6 +241,7 @@ def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--prune", is_flag=True, help="Remove what an earlier apply of the file set and it no longer has.")
 @format_option("text", "json", short=False)
 @comment_option
+@allowed_options
 def apply_command(
     session: Session,
     *,
@@ -252,11 +253,13 @@ def apply_command(
     prune: bool,
     form: str,
     comment: str | None,
+    allowed: Allowed,
 ) -> Exit:
     """Set the overrides that an overrides file has.
 
     Shows the difference, secrets masked, and carries it out: each data source of each level at once or not at all.
-    After an interruption, run it again. What a person overrides stays, unless the file has the same key.
+    What looks like a mistake is refused before anything is written. After an interruption, run it again. What a person
+    overrides stays, unless the file has the same key.
     """
     from configdb_sync.overrides import application, file
 
@@ -273,6 +276,7 @@ def apply_command(
         wanted = [one for one in given if one not in ended]
         plans = _plans(_Places(session, client, environment), wanted, notes.read(environment), by)
         todo = [plan for plan in plans if plan.changes]
+        hidden = _checked(session, client, todo, allowed)
         if form == "text":
             show_lines(_lines(content.name, environment, plans, session.masker))
         for change in application.carry_out(notes, [] if dry_run else todo):
@@ -282,12 +286,27 @@ def apply_command(
         show_json(_report(content.name, environment, todo, session.masker) | {"dry_run": dry_run})
     elif todo:
         click.echo("Nothing was written (--dry-run)." if dry_run else AT_NEXT_SYNC)
+    for line in hidden:
+        show_note(line)
     for one in ended:
         click.echo(f"Not set, because its time is over: {one.named}", err=True)
     for plan in plans:
         for path in plan.kept:
             click.echo(f"Not removed, because somebody set a key in it: {plan.named(path)}", err=True)
     return Exit.DRIFT if todo and coded else Exit.OK
+
+
+def _checked(session: Session, client: ConfigDBClient, plans: Sequence[DocumentPlan], allowed: Allowed) -> list[str]:
+    """Return what the author of the overrides to be set must know. Raises ``SettingsError`` as ``NodesBelow``."""
+    from configdb_sync.cli.override_checks import NodesBelow
+    from configdb_sync.overrides.application import Action
+
+    changes = [(plan.place, one) for plan in plans for one in plan.changes if one.action is Action.SET]
+    if not changes:
+        return []
+    places = list(dict.fromkeys(place.levels for place, _ in changes))
+    nodes = NodesBelow(session, client, changes[0][0].env, places, allowed)
+    return [line for place, one in changes for line in nodes.check_change(place, one.path, one.after)]
 
 
 def _plans(places: _Places, wanted: Sequence[Wanted], notes: Sequence[Note], by: Applier) -> list[DocumentPlan]:

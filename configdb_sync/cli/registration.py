@@ -39,7 +39,9 @@ def keystone() -> None:
     multiple=True,
     help="Interface of the endpoint. Repeat it for several.  [default: all three]",
 )
-@click.option("--service", default="configdb", show_default=True, metavar="NAME", help="Name of the service.")
+@click.option(
+    "--service-name", "service", default="configdb", show_default=True, metavar="NAME", help="Name of the service."
+)
 @click.option("--user", metavar="NAME", help="User for the task or the service.  [default: no user is changed]")
 @file_option("--password-file", text="File with the user's password; - is standard input.", stdin=True)
 @click.option("--new-password", "renew", is_flag=True, help="Change the password of an existing user to this one.")

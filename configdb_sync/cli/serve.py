@@ -80,6 +80,9 @@ _auth_option = click.option(
     show_default=True,
     help="Who may call: who has the token, users of Keystone, or everyone (loopback only).",
 )
+_metrics_token_option = file_option(
+    "--metrics-token-file", text="File with a token (mode 0600) that can only read /metrics."
+)
 _refused_rate_option = _default_option(
     "--refused-rate", 10, click.FloatRange(0), "N", "Bad tokens per second from one address; 0: no limit."
 )
@@ -91,13 +94,14 @@ def configdb() -> None:
 
 
 @configdb.command("serve", example="configdb-sync configdb serve --listen 127.0.0.1:8082 --workers 4")
-@with_session("configdb_database", "state")
+@with_session("configdb_database", "state", "database")
 @configured("configdb")
 @_default_option("--listen", "127.0.0.1:8082", str, "HOST:PORT", "Address to listen on; port 0 takes any free one.")
 @_auth_option
 @file_option("--token-file", text="File with the token, mode 0600.  [default: made in the state folder]")
 @_default_option("--write-role", "admin", str, "ROLE", "With keystone: role that may read and write.")
 @click.option("--read-role", metavar="ROLE", help="With keystone: role that may only read.")
+@_metrics_token_option
 @_refused_rate_option
 @_transport_options
 @_default_option("--body-limit", 64, click.IntRange(1), "MIB", "Largest body of a request.")
@@ -110,6 +114,7 @@ def serve(
     token_file: Path | None,
     write_role: str,
     read_role: str | None,
+    metrics_token_file: Path | None,
     refused_rate: float,
     transport: GunicornOptions,
     body_limit: int,
@@ -123,6 +128,8 @@ def serve(
     from configdb_sync.cli.command_session import sign_log_lines
     from configdb_sync.configdb_server import app
     from configdb_sync.configdb_server.messages import ServerLimits
+    from configdb_sync.store.gauges import gauges_text
+    from configdb_sync.store.opening import open_store
     from configdb_sync.web.service import read_listen
 
     sign_log_lines(session.service_id)
@@ -145,6 +152,12 @@ def serve(
         if auth == "token":
             click.echo(f"its token is in {token_file or session.state.token_file}")
 
+    metrics_token = None if metrics_token_file is None else read_token(metrics_token_file)
+
+    def gauges() -> app.Gauges:
+        opened = functools.cache(lambda: open_store(session.database, connections=1))
+        return app.Gauges(lambda: gauges_text(opened(), SystemClock()), metrics_token)
+
     settings = app.ServerSettings(
         listen=read_listen(listen),
         transport=transport,
@@ -153,6 +166,7 @@ def serve(
         roles=None if cloud is None else app.KeystoneRoles(write_role, read_role),
         unguarded=auth == "none",
         limits=ServerLimits(body=body_limit * 1024 * 1024, versions=versions),
+        gauges=gauges,
     )
     app.serve(settings, announce)
 
@@ -178,7 +192,7 @@ def serve(
 )
 @_default_option("--admin-rate", 0, click.FloatRange(0), "N", "The same for one user of the admin endpoint.")
 @_refused_rate_option
-@file_option("--metrics-token-file", text="File with a token (mode 0600) that can only read /metrics.")
+@_metrics_token_option
 @_default_option(
     "--metrics-tenants", 100, click.IntRange(0), "N", "Number of tenants with their own metrics; others share one."
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -100,16 +100,17 @@ class _Service:
     enabled: bool
     options: Mapping[str, Any]
     told: Mapping[str, Any]
-    drop_in: str | None
+    drop_ins: Mapping[str, str | None]
 
     @property
     def unit(self) -> str:
-        return units.UNITS[self.name]
+        """The unit that is switched on: the service, or its timer."""
+        return units.TIMERS.get(self.name, units.UNITS[self.name])
 
     def wanted(self) -> UnitGoal:
         if not self.enabled:
             return UnitGoal(enabled=False)
-        return UnitGoal(enabled=True, drop_in=self.drop_in, fingerprint=self._fingerprint())
+        return UnitGoal(enabled=True, drop_in=_whole(self.drop_ins.values()), fingerprint=self._fingerprint())
 
     def found(self) -> UnitState:
         state = SYSTEMD.state(self.unit)
@@ -118,7 +119,7 @@ class _Service:
             enabled=SYSTEMD.enabled(self.unit),
             active=state in {"active", "reloading"},
             failed=state in {"failed", "activating", "deactivating"},
-            drop_in=SYSTEMD.drop_in(self.unit),
+            drop_in=_whole(map(SYSTEMD.drop_in, self.drop_ins)),
             fingerprint=self._remembered().get(self.name),
         )
 
@@ -130,7 +131,8 @@ class _Service:
         done = []
         for step in units.steps(found, wanted):
             if step in {UnitStep.WRITE, UnitStep.REMOVE}:
-                SYSTEMD.lay(self.unit, wanted.drop_in)
+                for unit, text in self.drop_ins.items():
+                    SYSTEMD.lay(unit, text if wanted.enabled else None)
             else:
                 SYSTEMD.do(step.value, self.unit)
             if step in {UnitStep.START, UnitStep.RESTART}:
@@ -142,7 +144,10 @@ class _Service:
     def _fingerprint(self) -> str:
         state = self.session.state
         named = {name: self.options.get(name) or self.told.get(name) for name in _FILES}
-        made = (state.token_file,) if self.name == "configdb" else (state.tenants_token_file, state.tenants_key_file)
+        made = {
+            "configdb": (state.token_file,),
+            "tenants": (state.tenants_token_file, state.tenants_key_file),
+        }.get(self.name, ())
         files = [*(Path(path) for path in named.values() if path), *made]
         return units.fingerprint(state.mask_key(), self.told, {str(path): _content(path) for path in files})
 
@@ -165,13 +170,15 @@ def _services() -> Iterator[_Service]:
     """Yield the services with what the settings file says. Raises ``SettingsError``, ``StateError``."""
     from configdb_sync.cli.command_session import Session
     from configdb_sync.cli.serve import serve, serve_tenants
+    from configdb_sync.cli.watch import watch
 
     settings = read_settings({}, {})
     # The services do not see this shell's variables.
     session = Session(dataclasses.replace(settings, state=str(locate(settings.state, {}, root=True))))
+    commands = {"configdb": serve, "tenants": serve_tenants, "watch": watch}
     for name in SERVICES:
         section = settings.services.get(name, {})
-        command = serve if name == "configdb" else serve_tenants
+        command = commands[name]
         options = chosen(command, name, section)
         used = {one.name: getattr(settings, one.name) for one in command.params if one.name in READERS}
         told = {
@@ -179,13 +186,28 @@ def _services() -> Iterator[_Service]:
             "options": {key: str(value) for key, value in options.items()},
             "login": dict(settings.login) if "keystone" in options.values() or settings.configdb == "catalog" else {},
         }
+        drop_ins = {units.TIMERS[name]: _timer(options)} if name in units.TIMERS else {}
         try:
-            drop_in = units.drop_in(name, _written(settings, session, options))
+            drop_ins[units.UNITS[name]] = units.drop_in(name, _written(settings, session, options))
         except ValueError as error:
             raise SettingsError(
                 f"services.{name} would write to a folder whose name contains {error}", way_out="name another folder"
             ) from None
-        yield _Service(name, session, is_enabled(name, section), {**used, **options}, told, drop_in)
+        yield _Service(name, session, is_enabled(name, section), {**used, **options}, told, drop_ins)
+
+
+def _whole(texts: Iterable[str | None]) -> tuple[str | None, ...] | None:
+    """Return what drop-ins hold, None if there is none of them."""
+    found = tuple(texts)
+    return found if any(text is not None for text in found) else None
+
+
+def _timer(options: Mapping[str, Any]) -> str | None:
+    """Return the drop-in of a timer, None if its interval isn't set. Raises ``SettingsError``."""
+    from configdb_sync.overrides.notes import parse_duration
+
+    interval = options.get("interval")
+    return None if interval is None else units.timer_drop_in(parse_duration(interval, "interval").total_seconds())
 
 
 def _written(settings: Settings, session: Session, options: Mapping[str, Any]) -> Iterator[Path]:
@@ -200,8 +222,9 @@ def _written(settings: Settings, session: Session, options: Mapping[str, Any]) -
             continue  # The service itself reports what is wrong with it.
         if found is not None and found.get_backend_name() == "sqlite" and found.database:
             yield Path(found.database).absolute().parent
-    if options.get("usage_log"):
-        yield Path(options["usage_log"]).absolute().parent
+    for name in ("usage_log", "text_file"):
+        if options.get(name):
+            yield Path(options[name]).absolute().parent
 
 
 def _content(path: Path) -> bytes:
@@ -213,20 +236,31 @@ def _content(path: Path) -> bytes:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NO_SETTINGS = frozenset({*READERS, "settings_file", "help", "service", "environments", "last", "form", "chosen"})
+"""Parameters of the services' commands that the settings file has elsewhere, or that are for people."""
 ENABLED = "enabled"
 """The one key that is no option: whether ``configdb-sync services apply`` runs the service on this machine."""
 
 
-def configured(service: str) -> Callable[[F], F]:
+def configured(service: str, *, only: str | None = None, without: str | None = None) -> Callable[[F], F]:
     """Give a command the settings file's values for options that were not given. It needs the session: use it right
-    below ``with_session``."""
+    below ``with_session``.
+
+    ``only``: the switch that it takes for that. ``without``: an option that is the unit's alone.
+    """
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def wrapped(session: Session, **options: Any) -> Any:
             context = click.get_current_context()
+            if only is not None and not options[only]:
+                return command(session, **options)
             told = chosen(context.command, service, session.settings.services.get(service, {}), context)
-            free = {name for name in told if context.get_parameter_source(name) is ParameterSource.DEFAULT}
+            free = {
+                name
+                for name in told
+                if name != without and context.get_parameter_source(name) is ParameterSource.DEFAULT
+            }
             return command(session, **options | {name: told[name] for name in free})
 
         return wrapped  # type: ignore[return-value]
@@ -242,7 +276,7 @@ def chosen(
     Raises ``SettingsError`` for an unknown option or an invalid value.
     """
     context = context or click.Context(command)
-    known = {one.name: one for one in command.params if one.name not in {*READERS, "settings_file", "help"}}
+    known = {one.name: one for one in command.params if one.name not in _NO_SETTINGS}
     found: dict[str, Any] = {}
     for name, value in section.items():
         if name == ENABLED or value is None:

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from configdb_sync.cli.command_session import Session
 from configdb_sync.errors import SettingsError
-from configdb_sync.mcollective import transport
-from configdb_sync.mcollective.bus_settings import Bounds, BusSettings, read_config
-from configdb_sync.mcollective.client import BusRpc
-from configdb_sync.nailgun.client import NailgunClient
 from configdb_sync.nailgun.roster import Roster, why_not
 from configdb_sync.nodes.directory import DirectoryNodes
-from configdb_sync.nodes.mcollective import MCollectiveNodes
-from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import Nodes
 from configdb_sync.settings import Settings
 from configdb_sync.sync.node_work import UploadSource
 from configdb_sync.sync.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from configdb_sync.mcollective.bus_settings import BusSettings
+    from configdb_sync.mcollective.client import BusRpc
+    from configdb_sync.nailgun.client import NailgunClient
 
 MCOLLECTIVE = "mcollective"
 """The value of ``--from`` for the nodes themselves. A folder of that name is ``./mcollective``."""
@@ -58,6 +58,9 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
             yield _from_nailgun(nailgun, roster)
             return
         if place == MCOLLECTIVE:
+            # Late, as the bus and Nailgun below: runs without them start sooner.
+            from configdb_sync.nodes.mcollective import MCollectiveNodes
+
             bus = stack.enter_context(open_bus(session.settings))
             nodes: Nodes = MCollectiveNodes(
                 bus,
@@ -72,6 +75,8 @@ def node_source(session: Session, place: str, options: RunOptions) -> Iterator[N
         if roster is None:
             yield NodeSource(nodes)
         else:
+            from configdb_sync.nodes.nailgun import KnownNodes
+
             # One bus has the nodes of all environments: only Nailgun tells them apart before they are read.
             known = KnownNodes(nodes, roster, others=place != MCOLLECTIVE)
             yield NodeSource(known, roster)
@@ -88,7 +93,6 @@ def _expected(roster: Roster, asked: tuple[str, ...]) -> tuple[str, ...]:
 def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeSource:
     if nailgun is None or roster is None:
         raise SettingsError("Nailgun's address is not set", way_out="give --nailgun https://<master>:8443")
-    # Late: few runs need it.
     from configdb_sync.nodes.nailgun import NailgunNodes
     from configdb_sync.sync.nailgun_source import NailgunSource
 
@@ -99,6 +103,8 @@ def _from_nailgun(nailgun: NailgunClient | None, roster: Roster | None) -> NodeS
 
 def open_bus(settings: Settings) -> BusRpc:
     """Return the bus that the settings name; it connects on first use. Raises ``SettingsError``."""
+    from configdb_sync.mcollective.client import BusRpc
+
     return BusRpc(bus_settings(settings))
 
 
@@ -107,6 +113,9 @@ def bus_settings(settings: Settings) -> BusSettings:
 
     Raises ``SettingsError``, also for unusable TLS files: a retry would not help.
     """
+    from configdb_sync.mcollective import transport
+    from configdb_sync.mcollective.bus_settings import Bounds, read_config
+
     settings.file("mco_config")
     bounds = Bounds(connect=settings.mco_connect_limit, attempts=settings.mco_attempts)
     # A replaced letter does not matter: the settings on a Fuel master set the identity.

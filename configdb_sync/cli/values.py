@@ -9,9 +9,12 @@ import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.options import comment_option, format_option, what_option
+from configdb_sync.cli.output import show_note
 from configdb_sync.cli.targets import (
     DATA_SOURCE,
+    Allowed,
     ValueTarget,
+    allowed_options,
     dry_run_option,
     key_option,
     level_options,
@@ -49,7 +52,7 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
     """Print a data source, or one key of it.
 
     Prints what the nodes get: values and overrides merged. With a key, but without a level or a data source, it shows
-    where the key is, secrets masked. --level / is the root.
+    where the key is, secrets masked. --level / is the root, as are --values and --overrides without a level.
     """
     from configdb_sync.configdb import changes
 
@@ -58,7 +61,8 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
             "--show-lookup shows merged data; it excludes --values and --overrides", way_out="give one of them"
         )
     path = None if key is None else edits.parse_key(key)
-    if path is not None and not show_lookup and not (target.data_source and target.levels):
+    by_level = bool(target.levels) or kind is not None or show_lookup
+    if path is not None and not show_lookup and not (target.data_source and by_level):
         _show_places(target, path, form, kind)
         return
     if not target.data_source:
@@ -136,19 +140,27 @@ def _show_places(target: ValueTarget, path: KeyPath, form: str, kind: str | None
 @target_options
 @key_option
 @value_options
+@allowed_options
 @dry_run_option
-def set_value(target: ValueTarget, *, key: str | None, comment: str | None, dry_run: bool, **given: Any) -> None:
+def set_value(
+    target: ValueTarget, *, key: str | None, comment: str | None, allowed: Allowed, dry_run: bool, **given: Any
+) -> None:
     """Write a value at a level of the hierarchy.
 
     Without --key, it writes the whole data source. For a single node use `override`: a run replaces a node's values.
     """
+    from configdb_sync.cli.override_checks import NodesBelow
     from configdb_sync.configdb import changes
 
     target.refuse_records()
     path, content = read_value(key, **given)
     with target.session.client(comment=comment) as client:
         place = target.place(client)
+        below = NodesBelow(target.session, client, target.environment, [place.levels], allowed)
+        hidden = [] if path is None else below.check(place.data_source, path, content)
         _write(target, client, place, changes.setting(client, place, path, content), "set", dry_run=dry_run)
+    for line in hidden:
+        show_note(line)
 
 
 @command("del", example="configdb-sync del --env 1 --level cluster=1 --data-source globals --key debug")

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import secrets
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from configdb_sync.cli.help import command
 from configdb_sync.cli.listing import ListOutput, list_options
-from configdb_sync.cli.options import RUN, env_option, what_option, with_session
+from configdb_sync.cli.options import RUN, env_option, file_option, what_option, with_session
+from configdb_sync.cli.output import write_private
+from configdb_sync.cli.services import configured
 from configdb_sync.clock import SystemClock
-from configdb_sync.errors import EnvironmentMismatchError, ProductError
+from configdb_sync.errors import EnvironmentMismatchError, ProductError, SettingsError
 from configdb_sync.exits import Exit, exit_of
 from configdb_sync.names import one_line
 
@@ -29,26 +33,33 @@ if TYPE_CHECKING:
     from configdb_sync.watch.round import Watched
 
 _DURATION = "DURATION"
+_LOG = logging.getLogger(__name__)
+_PARALLEL = 2
+"""Nodes worked on at once if no setting says how many: the watch is in no hurry, and each takes memory."""
 
 
 @command("watch", example="configdb-sync watch --env 1 --from mcollective")
-@with_session(*RUN, "wait", "time_limit", "keep_runs")
+@with_session(*RUN, "wait", "time_limit", "keep_runs", "page_url")
+@configured("watch", only="service", without="interval")
 @env_option("Only this environment; repeat it.  [default: all known]", required=False, several=True)
 @what_option(
     "--from",
-    "place",
+    "from",
     default="mcollective",
     show_default=True,
     metavar="mcollective|DIR|nailgun",
     help="Where to read the nodes: as for `plan`.",
 )
-@click.option("--apply", "applies", is_flag=True, help="Then carry out `sync` where something differs.")
+@click.option("--apply", is_flag=True, help="Then carry out `sync` where something differs.")
 @click.option("--interval", metavar=_DURATION, help="Look again after this time, until stopped: 15m, 1h.")
 @click.option("--jitter", metavar=_DURATION, help="Wait a random time, up to this, before each look.")
 @click.option("--run-age", default="30d", show_default=True, metavar=_DURATION, help="Longest time without a run.")
 @click.option(
     "--expiring", default="7d", show_default=True, metavar=_DURATION, help="Count overrides that end so soon."
 )
+@file_option("--text-file", text="Also write the metrics to FILE, which the node exporter reads (mode 0644).")
+@click.option("--no-notify", is_flag=True, help="Tell the Fuel UI nothing.")
+@click.option("--service", is_flag=True, help="Take the options of `services.watch` in the settings file.")
 @click.option("--last", "last", is_flag=True, help="Look at nothing; show what the last round found.")
 @list_options(
     "environments", *("environment", "kind", "node", "data_source", "level", "key", "text", "count", "first_seen")
@@ -59,6 +70,7 @@ def watch(
     environments: tuple[int, ...],
     interval: str | None,
     jitter: str | None,
+    text_file: Path | None,
     last: bool,
     output: ListOutput,
     **asked: Any,
@@ -86,9 +98,22 @@ def watch(
                     raise
                 click.echo(f"configdb-sync: {error}", err=True)
                 code = exit_of(error)
+            if text_file is not None:
+                _write_metrics(text_file, database)
             if pause is None:
                 return code
             SystemClock().sleep(pause.total_seconds())
+
+
+def _write_metrics(path: Path, database: Database) -> None:
+    from configdb_sync.store.gauges import gauges_text
+
+    try:
+        write_private(path, gauges_text(database, SystemClock()).decode(), 0o644)
+    except OSError as error:
+        raise SettingsError(
+            f"the metrics {path} can't be written: {error.strerror}", way_out="name another file with --text-file"
+        ) from error
 
 
 def _sleep(most: timedelta | None) -> None:
@@ -130,11 +155,13 @@ class _Watcher:
         with watch.alone(self.session.run, socket.gethostname()):
             for environment in self.environments or self._known():
                 seen = watch.look(environment)
-                if self.asked["applies"] and seen.planned and APPLIED & {one.finding.kind for one in seen.findings}:
+                if self.asked["apply"] and seen.planned and APPLIED & {one.finding.kind for one in seen.findings}:
                     codes.append(self._apply(environment))
                     seen = watch.look(environment)
                 found.append(seen)
                 codes.append(seen.exit)
+                if not self.asked["no_notify"]:
+                    self._notify(environment, len(seen.findings))
         _show([(one.round, one.findings) for one in found], output)
         return _worst(codes)
 
@@ -148,18 +175,39 @@ class _Watcher:
             return exit_of(error)
         return report.exit
 
+    def _notify(self, environment: int, count: int) -> None:
+        """Tell the Fuel UI, if the settings name Nailgun. A failure is logged: the next round tells it."""
+        from configdb_sync.plugin.dashboard_link import settle_link
+        from configdb_sync.store.findings import Findings
+        from configdb_sync.watch.notifications import notify
+
+        try:
+            session = self._session(environment)
+            nailgun = session.nailgun(hasty=True)
+            if nailgun is None:
+                return
+            with nailgun:
+                notify(Findings(self.database, SystemClock()), nailgun, environment)
+                if session.settings.page_url is not None:
+                    settle_link(nailgun, environment, session.settings.page_url, count)
+        except ProductError as error:
+            _LOG.warning("environment %s: the Fuel UI was not told: %s", environment, error)
+
     @contextmanager
     def _opened(self, environment: int) -> Iterator[Run]:
         from configdb_sync.cli import execution
 
-        with execution.opened_run(self._session(environment), self._of(environment)) as run:
+        session = self._session(environment)
+        if session.settings.origins["parallel"] == "default":
+            session = dataclasses.replace(session, settings=dataclasses.replace(session.settings, parallel=_PARALLEL))
+        with execution.opened_run(session, self._of(environment)) as run:
             yield run
 
     def _session(self, environment: int) -> Session:
         return self.session if self.session.reopened is None else self.session.reopened(environment)
 
     def _of(self, environment: int) -> dict[str, Any]:
-        return {"environment": environment, "place": self.asked["place"]}
+        return {"environment": environment, "place": self.asked["from"]}
 
     def _known(self) -> list[int]:
         """Return the environments that runs or ConfigDB know; what is kept of those that Fuel no longer has goes.

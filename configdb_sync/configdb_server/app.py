@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, Rule
 from werkzeug.wrappers import Request, Response
@@ -24,11 +25,14 @@ from configdb_sync.configdb_server.messages import (
     refused,
 )
 from configdb_sync.configdb_server.schema import open_configdb
+from configdb_sync.errors import StateError
 from configdb_sync.store.database import Database
+from configdb_sync.store.gauges import KIND
 from configdb_sync.store.keyring import EncryptionKeyError
-from configdb_sync.web.access import Access, Caller, OpenAccess
+from configdb_sync.web.access import Access, Caller, OpenAccess, has_token
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse
 from configdb_sync.web.requests import client_address
+from configdb_sync.web.responses import ApiResponse, json_response
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -103,6 +107,17 @@ _DOCUMENT: dict[str, dict[str, Handler]] = {
 }
 
 
+_OPERATING = frozenset({"/healthz", "/metrics"})
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """What ``/metrics`` shows, and the token that reads it alone, if there is one."""
+
+    text: Callable[[], bytes]
+    token: str | None = field(default=None, repr=False)
+
+
 def _map() -> Map:
     rules = [Rule(path, endpoint=path) for path in _TABLE]
     rules.append(Rule("/environments/<number:environment>/<rest:rest>", endpoint="below"))
@@ -142,7 +157,9 @@ class ConfigDBApplication:
         clock: Callable[[], datetime],
         *,
         behind_proxy: bool,
+        gauges: Gauges | None = None,
     ) -> None:
+        self._gauges = gauges
         self._database = database
         self._access = access
         self._roles = roles
@@ -165,8 +182,11 @@ class ConfigDBApplication:
 
     def _answer(self, request: Request) -> Response:
         try:
+            path = _path(request)
+            if path in _OPERATING:
+                return self._operating(path, request)
             author = self._author(request)
-            handler, arguments = self._route(_path(request), request.method)
+            handler, arguments = self._route(path, request.method)
             call = ConfigDBRequest(request, self._database, self._limits, author, self._clock)
             return handler(call, **arguments)
         except RefusalError as refusal:
@@ -181,6 +201,25 @@ class ConfigDBApplication:
         except Exception:
             log.exception("a fault of the server's own")
             return refused(refuse(500, FAILED))
+
+    def _operating(self, path: str, request: Request) -> Response:
+        """Return whether the database answers, for anyone; or the metrics, for who may read here or has their token.
+
+        Raises ``RefusalError``.
+        """
+        if request.method not in _READING:
+            raise refuse(405, f"{request.method[:20]} isn't possible here, but GET, HEAD", ("Allow", "GET, HEAD"))
+        if path == "/healthz":
+            self._database.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
+            return json_response({"status": "ok"})
+        if self._gauges is None:
+            raise refuse(404, "there is nothing at this URL")
+        if not has_token(request.environ, self._gauges.token):
+            self._author(request)
+        try:
+            return ApiResponse(200, self._gauges.text(), kind=KIND)
+        except StateError as error:
+            raise refuse(503, "the database of runs can't be used now", ("Retry-After", "5")) from error
 
     def _author(self, request: Request) -> str:
         """Return under which name changes go into the history: a user's of Keystone, else what the caller says.
@@ -244,21 +283,23 @@ def create_app(
     clock: Callable[[], datetime] = _now,
     connections: int = 8,
     behind_proxy: bool = False,
+    gauges: Gauges | None = None,
 ) -> ConfigDBApplication:
     """Return the server on a database, which is brought up to date first.
 
     ``access`` is open by default, as it must be for calls without a socket; whoever listens gives another. ``roles``:
     callers are users of Keystone, and these may call. ``clock`` tells the time of changes, with a time zone.
     ``connections`` is how many to the database are kept. ``behind_proxy``: a client's address is what the proxy says.
-    Raises ``StateError`` if the database can't be used.
+    ``gauges``: what ``/metrics`` shows. Raises ``StateError`` if the database can't be used.
     """
     database = open_configdb(database_url, connections=connections)
-    return ConfigDBApplication(database, access, roles, limits, clock, behind_proxy=behind_proxy)
+    return ConfigDBApplication(database, access, roles, limits, clock, behind_proxy=behind_proxy, gauges=gauges)
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """All that a server process needs. ``access`` is made in each worker; ``unguarded``: it lets anyone in."""
+    """All that a server process needs. ``access`` and ``gauges`` are made in each worker; ``unguarded``: it lets anyone
+    in."""
 
     listen: Listen
     transport: GunicornOptions
@@ -267,6 +308,7 @@ class ServerSettings:
     roles: KeystoneRoles | None = None
     unguarded: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
+    gauges: Callable[[], Gauges] | None = None
 
 
 def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
@@ -291,6 +333,7 @@ def serve(settings: ServerSettings, announce: Callable[[str], None]) -> None:
             limits=settings.limits,
             connections=transport.threads,
             behind_proxy=transport.behind_proxy,
+            gauges=None if settings.gauges is None else settings.gauges(),
         )
         return application, application
 

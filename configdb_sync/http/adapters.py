@@ -17,7 +17,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from configdb_sync.http.urls import https_target, shown
+from configdb_sync.http.urls import REDIRECTS, https_target, shown
 
 if TYPE_CHECKING:
     import socket
@@ -121,7 +121,6 @@ class DeadlineAdapter(HTTPAdapter):
         }
 
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEPT = frozenset({"accept", "accept-encoding", "connection", "user-agent"})
 
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from configdb_sync.errors import SettingsError
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""The client of Nailgun's API: reads, and changes nothing but an environment's links to plugins (U4, U12, U14, U21).
+"""The client of Nailgun's API: reads, and changes links to plugins and notifications alone (U4, U12, U14, U21, U29).
 
 All methods raise ``NailgunAwayError`` and ``NailgunAnswerError``, ``AccessError`` if Nailgun refuses the token, and
 what the token source raises.
@@ -24,7 +24,6 @@ from configdb_sync.errors import (
     UnavailableError,
 )
 from configdb_sync.http import json_bodies, urls
-from configdb_sync.http.adapters import REDIRECTS
 from configdb_sync.http.session import ApiCall, ApiSession, RetryPolicy, Timing
 from configdb_sync.http.tokens import TokenSource
 from configdb_sync.http.transport import HttpAnswer, Transport
@@ -192,6 +191,23 @@ class NailgunClient:
         path = f"/api/clusters/{env}/plugin_links/{number}"
         self._asked(self._ready(), ApiCall("DELETE", path, repeatable=True, accept=frozenset({404})))
 
+    def notify(self, env: int, message: str) -> int:
+        """Make a notification about an environment in the Fuel UI; return its number.
+
+        Raises ``EnvironmentMismatchError`` if Nailgun has no such environment.
+        """
+        # Nailgun fails over a notification about no environment.
+        self.cluster(env)
+        session, body = self._ready(), {"topic": "warning", "message": message, "cluster_id": env}
+        call = ApiCall("POST", "/api/notifications", json_bodies.encode(body))
+        return self._read(session, call, self._asked(session, call), model.notification)
+
+    def mark_as_read(self, number: int) -> None:
+        """Mark a notification as read; no error if it doesn't exist."""
+        body = json_bodies.encode({"status": "read"})
+        path = f"/api/notifications/{number}"
+        self._asked(self._ready(), ApiCall("PUT", path, body, repeatable=True, accept=frozenset({404})))
+
     def _of(self, env: int, what: str, parse: Callable[[Json], T]) -> T:
         path = f"/api/clusters/{env}/{what}"
         found = self._get(path, parse)
@@ -229,10 +245,10 @@ class NailgunClient:
         address leads and whether a token is needed."""
         transport = self._connect(base)
         try:
-            call = ApiCall("GET", _VERSION, repeatable=True, accept=REDIRECTS | {401})
+            call = ApiCall("GET", _VERSION, repeatable=True, accept=urls.REDIRECTS | {401})
             session = self._session_of(transport, None)
             answer = self._asked(session, call)
-            if answer.status not in REDIRECTS:
+            if answer.status not in urls.REDIRECTS:
                 return self._entered(base, transport, session, call, answer)
             location = answer.headers.get("location", "")
             target = led_to(base, _VERSION, location) if base == self._where else None

@@ -191,6 +191,11 @@ def links(value: Json) -> tuple[PluginLink, ...]:
     return tuple(found)
 
 
+def notification(value: Json) -> int:
+    """Return the number of a notification that was made."""
+    return _id(an_object(value, "the notification"), "id")
+
+
 def deployment(value: Json) -> DeploymentData:
     """Return the deployment data, the master's left out.
 

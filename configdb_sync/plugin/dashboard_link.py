@@ -18,8 +18,10 @@ def page_of(base: str, env: int) -> str:
     return f"{base.rstrip('/')}/status/environments/{env}"
 
 
-def settle_link(client: NailgunClient, env: int, base: str | None) -> bool:
+def settle_link(client: NailgunClient, env: int, base: str | None, findings: int | None = None) -> bool:
     """Make the dashboard's link lead to the status page at ``base``, or remove it for None; return whether it changed.
+
+    ``findings``: how many of the watch its text says are open; None leaves the text as it is.
 
     Raises ``NailgunError``, ``AccessError``, ``EnvironmentMismatchError``.
     """
@@ -30,7 +32,10 @@ def settle_link(client: NailgunClient, env: int, base: str | None) -> bool:
         url = page_of(base, env)
         kept = next((link for link in ours if link.url == url), ours[0] if ours else None)
         rest = [link for link in ours if link is not kept]
-        wanted = PluginLink(TITLE, url, DESCRIPTION, None if kept is None else kept.number)
+        text = DESCRIPTION if kept is None or findings == 0 else kept.description
+        if findings:
+            text = f"{DESCRIPTION}. {findings} finding{'s' if findings > 1 else ''} of the watch"
+        wanted = PluginLink(TITLE, url, text, None if kept is None else kept.number)
         if kept == wanted:
             kept = None
         else:

@@ -7,7 +7,7 @@ import hmac
 import json
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +19,14 @@ from configdb_sync.settings import SERVICES
 WRITABLE = {
     "configdb": frozenset({Path("/var/lib/configdb-sync")}),
     "tenants": frozenset({Path("/var/lib/configdb-sync"), Path("/var/log/configdb-sync")}),
+    "watch": frozenset({Path("/var/lib/configdb-sync")}),
 }
 """Where the units themselves let their services write."""
 
 
 UNITS = {service: f"configdb-sync-{service}.service" for service in SERVICES}
+TIMERS = {"watch": "configdb-sync-watch.timer"}
+"""What starts a unit that does not run all the time: it is what is switched on in the unit's place."""
 
 
 def drop_in(service: str, written: Iterable[Path]) -> str | None:
@@ -41,6 +44,15 @@ def drop_in(service: str, written: Iterable[Path]) -> str | None:
     return f"# Written by `configdb-sync services apply`.\n[Service]\nReadWritePaths={paths}\n"
 
 
+def timer_drop_in(seconds: float) -> str:
+    """Return the drop-in that sets the time between the end of one round and the next."""
+    # An empty line takes all times back, in every release.
+    return (
+        "# Written by `configdb-sync services apply`.\n"
+        f"[Timer]\nOnActiveSec=\nOnActiveSec=60\nOnUnitInactiveSec={seconds:.0f}\n"
+    )
+
+
 def fingerprint(key: bytes, told: Mapping[str, Any], contents: Mapping[str, bytes]) -> str:
     """Return a text that changes with the settings that a service is started with and with the files that they name.
 
@@ -54,13 +66,14 @@ def fingerprint(key: bytes, told: Mapping[str, Any], contents: Mapping[str, byte
 @dataclass(frozen=True)
 class UnitState:
     """What systemd says of a unit. ``enabled``: it starts with the machine. ``active``: it runs now. ``failed``: it
-    failed, or is being started again after that. ``fingerprint``: of the settings that it started with, if known."""
+    failed, or is being started again after that. ``drop_in``: what its files of this product hold, None without any.
+    ``fingerprint``: of the settings that it started with, if known."""
 
     installed: bool
     enabled: bool
     active: bool
     failed: bool = False
-    drop_in: str | None = None
+    drop_in: Hashable = None
     fingerprint: str | None = None
 
 
@@ -69,7 +82,7 @@ class UnitGoal:
     """What the settings say of a service."""
 
     enabled: bool
-    drop_in: str | None = None
+    drop_in: Hashable = None
     fingerprint: str | None = None
 
 

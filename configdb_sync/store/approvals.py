@@ -81,6 +81,8 @@ class Approvals:
         now = self._clock.now().timestamp()
         here = sa.or_(WITHHELD.c.environment == environment, WITHHELD.c.environment.is_(None))
         digest = unsafe_digest(changes) if changes else None
+        if digest is None and not self._any(here):
+            return
 
         def work(connection: Connection) -> None:
             connection.execute(sa.update(WITHHELD).where(here).values(runs=WITHHELD.c.runs + 1))
@@ -95,6 +97,11 @@ class Approvals:
                     connection.execute(sa.insert(WITHHELD).values(**row, changes=encode(changes)))
 
         self._database.write(work)
+
+    def _any(self, where: sa.ColumnElement[bool]) -> bool:
+        """Tell whether there is a row; most runs find none, and write nothing."""
+        query = sa.select(WITHHELD.c.digest).where(where).limit(1)
+        return self._database.read(lambda connection: connection.execute(query).first()) is not None
 
     def approve(self, digest: str, author: str) -> int | None:
         """Let the changes of this digest through, once; return how many they are, None if no run has shown them yet.
@@ -135,9 +142,13 @@ class Approvals:
 
     def spend(self, environment: int, run: str, carried_out: frozenset[tuple[str, str]]) -> None:
         """Take back what let changes of these (node, data source) through; an approval with none left is spent."""
-        query = sa.select(WITHHELD.c.digest, WITHHELD.c.changes).where(
+        here = sa.and_(
             WITHHELD.c.environment == environment, WITHHELD.c.approved.is_not(None), WITHHELD.c.spent.is_(None)
         )
+        query = sa.select(WITHHELD.c.digest, WITHHELD.c.changes).where(here)
+
+        if not carried_out or not self._any(here):
+            return
 
         def work(connection: Connection) -> None:
             for row in connection.execute(query).all():

@@ -149,16 +149,18 @@ class Records:
         """Remember the FQDNs of nodes, by identity."""
         here = self._here(NODES)
 
+        rows = self._database.read(
+            lambda connection: connection.execute(sa.select(NODES.c.node, NODES.c.fqdn).where(here)).all()
+        )
+        known = {row.node: row.fqdn for row in rows}
+        new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
+        if not new:
+            return
+
         def work(connection: Connection) -> None:
-            rows = connection.execute(sa.select(NODES.c.node, NODES.c.fqdn).where(here))
-            known = {row.node: row.fqdn for row in rows}
-            new = {node: fqdn for node, fqdn in names.items() if known.get(node) != fqdn}
-            if new:
-                connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
-                about = {**self._place, "run": self._run}
-                connection.execute(
-                    sa.insert(NODES), [{**about, "node": node, "fqdn": fqdn} for node, fqdn in new.items()]
-                )
+            connection.execute(sa.delete(NODES).where(here, NODES.c.node.in_(list(new))))
+            about = {**self._place, "run": self._run}
+            connection.execute(sa.insert(NODES), [{**about, "node": node, "fqdn": fqdn} for node, fqdn in new.items()])
 
         self._database.write(work)
 

@@ -22,7 +22,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-    text,
     true,
 )
 from sqlalchemy.types import TypeEngine
@@ -90,13 +89,8 @@ HOLDINGS = Table(
     *_state(),
     UniqueConstraint("tenant", "environment"),
     Index("ix_tenant_holdings_environment", "environment"),
-    Index(
-        "uq_tenant_holdings_home",
-        "environment",
-        unique=True,
-        sqlite_where=text("home"),
-        postgresql_where=text("home"),
-    ),
+    # Of homes alone, as the migration says: a dialect's option here would load that dialect into every run.
+    Index("uq_tenant_holdings_home", "environment", unique=True),
     sqlite_autoincrement=True,
 )
 

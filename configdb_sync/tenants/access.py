@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.policy import METRICS_ROLE
-from configdb_sync.web.access import Access, Caller, check_token, given_token
-from configdb_sync.web.refusals import RefusalError, refuse
+from configdb_sync.web.access import Access, Caller, check_token, has_token
+from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import Environ
 
 
@@ -39,10 +39,6 @@ class MetricsAccess:
 
     def caller(self, environ: Environ, place: ResourcePath | None = None) -> Caller:
         """Return who calls."""
-        if place is None and given_token(environ) is not None:
-            try:
-                check_token(environ, self.token)
-                return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
-            except RefusalError:
-                pass
+        if place is None and has_token(environ, self.token):
+            return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
         return self.others.caller(environ, place)

@@ -29,7 +29,6 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 OTHER, NONE = "/other", "/none"
 """Labels for the tenants beyond the limit, and for no tenant: no tenant ID contains a slash."""
 
-KIND = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _TENANTS = "tenants"

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
-from configdb_sync.store import tenant_schema
-from configdb_sync.tenants import api_schemas, metrics
+from configdb_sync.store import gauges, tenant_schema
+from configdb_sync.tenants import api_schemas
 from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.moves import NAMESPACE
 from configdb_sync.tenants.paths import ID_RULES, LONGEST_ID
@@ -140,12 +140,17 @@ def show_health(context: Context, request: TenantRequest) -> ApiResponse:
 
 
 def show_metrics(context: Context, request: TenantRequest) -> ApiResponse:
-    """GET /metrics: all workers' metrics for Prometheus. Only on the admin endpoint: they name tenants."""
+    """GET /metrics: all workers' metrics, and what the watch and the runs say of environments, for Prometheus.
+
+    Only on the admin endpoint: they name tenants.
+    """
     request.parameters()
     waiting = sa.select(sa.func.count()).select_from(tenant_schema.OUTBOX)
     count = context.registry.read(lambda connection: connection.execute(waiting).scalar_one())
     told = {"outbox_waiting": ("Changes that ConfigDB has yet to follow", float(count))}
-    return ApiResponse(200, b"" if context.meter is None else context.meter.text(told), kind=metrics.KIND)
+    own = b"" if context.meter is None else context.meter.text(told)
+    environments = gauges.gauges_text(context.registry.database, request.clock)
+    return ApiResponse(200, own + environments, kind=gauges.KIND)
 
 
 def calls(*, public: bool) -> dict[str, _Codes]:

@@ -61,6 +61,14 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
     return lock_tenants(work.connection, [tenant])[tenant]
 
 
+def is_registered(connection: Connection, environment: int, sources: Mapping[str, int | None]) -> bool:
+    """Tell whether ``register`` would change nothing: there is a home, and all data sources are known by these IDs."""
+    if home_of(connection, environment) is None:
+        return False
+    known = dict(owned(connection, environment, sources))
+    return all(name in known and definition in (None, known[name]) for name, definition in sources.items())
+
+
 def register(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """Give a tenant the data sources that nobody owns yet, with their definition IDs; return those given.
 

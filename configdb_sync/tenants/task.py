@@ -98,6 +98,9 @@ class TaskOwners:
             except RefusalError:
                 continue
 
+        if self.registry.read(lambda connection: ownership.is_registered(connection, environment, taken)):
+            return
+
         def work(work: Work) -> None:
             settled = ownership.settle_home(work, environment, home)
             if settled.deleted is None:

@@ -109,7 +109,7 @@ def _drift(plan: Plan) -> Iterator[Finding]:
     environment = plan.environment
     if plan.change:
         lacks = plan.change.data_sources
-        text = f"ConfigDB lacks {_named(lacks)}" if lacks else "ConfigDB does not have the environment"
+        text = f"ConfigDB lacks {named(lacks)}" if lacks else "ConfigDB does not have the environment"
         yield Finding(environment, FindingKind.DRIFT, text, count=max(1, len(lacks)))
     for node in plan.nodes:
         moves: dict[str, list[str]] = defaultdict(list)
@@ -134,9 +134,9 @@ def _changed(change: DocumentChange) -> tuple[str, int]:
         return "ConfigDB holds nothing of it yet", count
     texts = []
     if on_node:
-        texts.append(f"changed on the node: {_named(map(shown_key, sorted(on_node)))}")
+        texts.append(f"changed on the node: {named(map(shown_key, sorted(on_node)))}")
     if written - on_node:
-        texts.append(f"to be written to the node: {_named(map(shown_key, sorted(written - on_node)))}")
+        texts.append(f"to be written to the node: {named(map(shown_key, sorted(written - on_node)))}")
     return "; ".join(texts) or "the file is to be written anew", count
 
 
@@ -191,7 +191,7 @@ def _without_effect(plan: Plan, depth: int, listed: Iterable[OverrideNote]) -> I
         kind = FindingKind.OVERRIDE_WITHOUT_EFFECT
         yield Finding(plan.environment, kind, text, data_source=data_source, level=level, key=shown_key((key,)))
     for orphan in plan.orphans:
-        text = f"overrides of a node that is gone: {_named(orphan.data_sources)}"
+        text = f"overrides of a node that is gone: {named(orphan.data_sources)}"
         yield Finding(
             plan.environment,
             FindingKind.OVERRIDE_WITHOUT_EFFECT,
@@ -211,7 +211,8 @@ def unread(node: NodePlan) -> bool:
     return any(one.data_source is None for one in node.problems)
 
 
-def _named(names: Iterable[str]) -> str:
+def named(names: Iterable[str]) -> str:
+    """Return the first few names, and how many more there are."""
     listed = [one_line(name, 60) for name in names]
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return f"{', '.join(listed[:_NAMED])}{more}"

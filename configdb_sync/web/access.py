@@ -98,6 +98,15 @@ def check_token(environ: Environ, token: str, realm: str = "tenants") -> None:
         raise refuse(401, "the token is not the one that is asked for here", named)
 
 
+def has_token(environ: Environ, token: str | None) -> bool:
+    """Tell whether a request has this token; not if there is none."""
+    try:
+        check_token(environ, token or "")
+    except RefusalError:
+        return False
+    return token is not None
+
+
 @dataclass
 class TokenBuckets:
     """A bucket for each name: ``burst`` requests at once, ``rate`` a second in the long run. Safe for threads.

@@ -38,6 +38,7 @@ PEERS = (
     Peer("chromedriver", "chromium-driver"),
     Peer("nginx", "nginx", "usr/sbin"),
     Peer("haproxy", "haproxy", "usr/sbin"),
+    Peer("promtool", "prometheus"),
 )
 PACKAGING = (
     Peer("rpm", "rpm"),

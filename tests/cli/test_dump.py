@@ -22,7 +22,7 @@ def other(tmp_path: Path) -> Run:
 @pytest.fixture
 def dumped(run: Run, tmp_path: Path) -> Path:
     run("override", "-k", "debug", "-t", "int", "-v", "1")
-    run("set", "-k", "é/☃", "-t", "null", node="node 47", source="override/plugins")
+    run("set", "--new-node", "-k", "é/☃", "-t", "null", node="node 47", source="override/plugins")
     result = run.bare("dump", "--env", "7", str(tmp_path / "dump"))
     assert result.stdout == f"environment 7: 3 documents are in {tmp_path / 'dump'}.\n"
     return tmp_path / "dump"

@@ -10,7 +10,7 @@ import yaml
 
 from configdb_sync.exits import Exit
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
-from tests.support.product import CHANGING, Product, Result
+from tests.support.product import CHANGING, MEANT, Product, Result
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
 ENV = ("--env", 1)
@@ -49,7 +49,7 @@ def overridden(product: Product, node: int | None, key: str) -> Result:
 
 
 def test_a_file_is_carried_out_once(cloud: Product, file: Path) -> None:
-    done = cloud("overrides", "apply", "--file", file, "--exit-code")
+    done = cloud("overrides", "apply", *MEANT, "--file", file, "--exit-code")
     assert done.code == Exit.DRIFT, done.err
     lines = done.out.splitlines()
     assert lines[0] == "tuning, environment 1: 4 overrides, 4 changes to make"
@@ -60,13 +60,13 @@ def test_a_file_is_carried_out_once(cloud: Product, file: Path) -> None:
     assert overridden(cloud, 2, "cinder_rate_limits").json == {"POST": "5", "PUT": "100000", "GET": "100000"}
     assert overridden(cloud, None, "new_secret").json == "CANARY"
     assert "bug 12" in cloud("overrides", *ENV).out
-    again = cloud("overrides", "apply", "--file", file, "--exit-code")
+    again = cloud("overrides", "apply", *MEANT, "--file", file, "--exit-code")
     assert (again.code, again.out) == (Exit.OK, "tuning, environment 1: 4 overrides, 0 changes to make\n")
     assert cloud.changing() == []
 
 
 def test_a_dry_run_writes_nothing(cloud: Product, file: Path) -> None:
-    done = cloud("overrides", "apply", "-f", file, "--dry-run", "--exit-code", "--format", "json")
+    done = cloud("overrides", "apply", *MEANT, "-f", file, "--dry-run", "--exit-code", "--format", "json")
     assert done.code == Exit.DRIFT
     assert cloud.changing() == []
     assert done.json["dry_run"] is True
@@ -82,7 +82,7 @@ def test_a_dry_run_writes_nothing(cloud: Product, file: Path) -> None:
 
 
 def test_what_is_exported_has_nothing_to_apply(cloud: Product, file: Path, tmp_path: Path) -> None:
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     out = tmp_path / "cloud-1.yaml"
     done = cloud("overrides", "export", *ENV, "-o", out)
     assert done.code == Exit.OK, done.err
@@ -97,10 +97,10 @@ def test_what_is_exported_has_nothing_to_apply(cloud: Product, file: Path, tmp_p
     assert "CANARY" not in out.read_text()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OVERRIDE_GLOBALS_NEW_SECRET", "CANARY")
-        assert "0 changes" in cloud("overrides", "apply", "-f", out).out
+        assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", out).out
     clear = cloud("overrides", "export", *ENV, "--with-secrets")
     assert "value: CANARY" in clear.out
-    assert "0 changes" in cloud("overrides", "apply", "-f", "-", stdin=clear.out).out
+    assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", "-", stdin=clear.out).out
     assert cloud("overrides", "export", *ENV, "--with-secrets").out == clear.out
 
 
@@ -115,10 +115,10 @@ def test_a_killed_apply_is_finished_by_the_next(cloud: Product, file: Path) -> N
         return None
 
     cloud.fault = killed
-    assert cloud("overrides", "apply", "-f", file).code == Exit.INTERNAL
+    assert cloud("overrides", "apply", *MEANT, "-f", file).code == Exit.INTERNAL
     cloud.fault = None
-    assert "2 changes" in cloud("overrides", "apply", "-f", file).out
-    assert "0 changes" in cloud("overrides", "apply", "-f", file).out
+    assert "2 changes" in cloud("overrides", "apply", *MEANT, "-f", file).out
+    assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", file).out
 
 
 def test_nothing_is_written_if_one_override_is_wrong(cloud: Product, file: Path) -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_written_if_one_override_is_wrong(cloud: Product, file: Path)
     ]
     for old, new, said in wrong:
         file.write_text(FILE.replace(old, new))
-        done = cloud("overrides", "apply", "-f", file)
+        done = cloud("overrides", "apply", *MEANT, "-f", file)
         assert done.code in {Exit.USAGE, Exit.CONFIGDB}
         assert said in done.err
     assert cloud.changing() == []
@@ -138,38 +138,38 @@ def test_nothing_is_written_if_one_override_is_wrong(cloud: Product, file: Path)
 def test_two_names_of_one_node_are_one(cloud: Product, file: Path) -> None:
     named = FILE.replace("nodes=3,", "nodes=node-2.cloud.example.com,")
     file.write_text(named)
-    done = cloud("overrides", "apply", "-f", file)
+    done = cloud("overrides", "apply", *MEANT, "-f", file)
     assert done.code == Exit.OK, done.err
     assert done.out.count("written") == 2
     file.write_text(named.replace("max_pool_size", "debug"))
-    assert "given twice" in cloud("overrides", "apply", "-f", file).err
+    assert "given twice" in cloud("overrides", "apply", *MEANT, "-f", file).err
 
 
 def test_the_environment_is_named_once(cloud: Product, file: Path) -> None:
-    assert "for environment 1, --env is 2" in cloud("overrides", "apply", "-f", file, "--env", 2).err
+    assert "for environment 1, --env is 2" in cloud("overrides", "apply", *MEANT, "-f", file, "--env", 2).err
     file.write_text(FILE.replace("environment: 1\n", ""))
-    assert "names no environment" in cloud("overrides", "apply", "-f", file).err
-    assert cloud("overrides", "apply", "-f", file, *ENV, "--dry-run").code == Exit.OK
+    assert "names no environment" in cloud("overrides", "apply", *MEANT, "-f", file).err
+    assert cloud("overrides", "apply", *MEANT, "-f", file, *ENV, "--dry-run").code == Exit.OK
 
 
 def test_the_runs_own_records_are_no_data_source(cloud: Product, file: Path) -> None:
     file.write_text(FILE.replace("data_source: globals, key: debug", "data_source: records, key: debug"))
-    assert "runs' records" in cloud("overrides", "apply", "-f", file).err
+    assert "runs' records" in cloud("overrides", "apply", *MEANT, "-f", file).err
 
 
 def test_a_file_that_cannot_be_read_or_written_is_named(cloud: Product, file: Path, tmp_path: Path) -> None:
-    assert "gone.yaml" in cloud("overrides", "apply", "-f", tmp_path / "gone.yaml").err
+    assert "gone.yaml" in cloud("overrides", "apply", *MEANT, "-f", tmp_path / "gone.yaml").err
     assert "can't be written" in cloud("overrides", "export", *ENV, "-o", tmp_path / "no/x.yaml").err
     file.write_text(FILE.replace("{env: NEW_SECRET}", "{file: secret.txt}"))
-    assert "secret.txt" in cloud("overrides", "apply", "-f", file).err
+    assert "secret.txt" in cloud("overrides", "apply", *MEANT, "-f", file).err
     (tmp_path / "secret.txt").touch(mode=0o600)
     (tmp_path / "secret.txt").write_text("CANARY\n")
-    assert cloud("overrides", "apply", "-f", file).code == Exit.OK
+    assert cloud("overrides", "apply", *MEANT, "-f", file).code == Exit.OK
     assert overridden(cloud, None, "new_secret").json == "CANARY"
 
 
 def test_the_list_needs_no_command(cloud: Product, file: Path) -> None:
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     found = cloud("overrides", *ENV, "-f", "json")
     assert len(found.json["overrides"]) == 3
     assert found.out == cloud("overrides", "list", *ENV, "-f", "json").out
@@ -184,48 +184,48 @@ SHORTER = FILE.replace("  - {level: nodes=3, data_source: globals, key: max_pool
 def test_pruning_removes_what_the_file_set_and_nothing_that_a_person_set(cloud: Product, file: Path) -> None:
     place = ("--level", "nodes=3", "--data-source", "globals")
     cloud("override", *ENV, *place, "--key", "debug", "--type", "bool", "--value", "true")
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     file.write_text(SHORTER)
-    assert "0 changes" in cloud("overrides", "apply", "-f", file).out
-    seen = cloud("overrides", "apply", "-f", file, "--prune", "--dry-run", "--exit-code")
+    assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", file).out
+    seen = cloud("overrides", "apply", *MEANT, "-f", file, "--prune", "--dry-run", "--exit-code")
     assert seen.code == Exit.DRIFT
     assert "    - max_pool_size: 40 -> 20 (no longer in the file)" in seen.out.splitlines()
     assert '    - cinder_rate_limits.POST: "5" -> "100000" (no longer in the file)' in seen.out.splitlines()
     assert overridden(cloud, 3, "max_pool_size").json == 40
-    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.OK
+    assert cloud("overrides", "apply", *MEANT, "-f", file, "--prune").code == Exit.OK
     assert overridden(cloud, 3, "max_pool_size").code == Exit.USAGE
     assert overridden(cloud, 3, "debug").json is True
     assert overridden(cloud, 2, "cinder_rate_limits").code == Exit.USAGE
     assert overridden(cloud, 2, "debug").json is True
-    assert "0 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+    assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", file, "--prune").out
 
 
 def test_what_a_person_set_or_changed_is_not_pruned(cloud: Product, file: Path) -> None:
     place = ("--level", "nodes=3", "--data-source", "globals", "--key", "max_pool_size", "--type", "int")
     cloud("override", *ENV, *place, "--value", 40)
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     file.write_text(SHORTER)
-    assert "max_pool_size" not in cloud("overrides", "apply", "-f", file, "--prune", "--dry-run").out
+    assert "max_pool_size" not in cloud("overrides", "apply", *MEANT, "-f", file, "--prune", "--dry-run").out
     file.write_text(FILE.replace("value: 40", "value: 50"))
-    assert "+ max_pool_size: 40 -> 50" in cloud("overrides", "apply", "-f", file).out
+    assert "+ max_pool_size: 40 -> 50" in cloud("overrides", "apply", *MEANT, "-f", file).out
     cloud("override", *ENV, *place, "--value", 60)
     file.write_text(SHORTER)
-    cloud("overrides", "apply", "-f", file, "--prune")
+    cloud("overrides", "apply", *MEANT, "-f", file, "--prune")
     assert overridden(cloud, 3, "max_pool_size").json == 60
 
 
 def test_pruning_is_by_the_files_name(cloud: Product, file: Path) -> None:
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     file.write_text("version: 1\nname: another\nenvironment: 1\noverrides: []\n")
-    assert "0 overrides, 0 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+    assert "0 overrides, 0 changes" in cloud("overrides", "apply", *MEANT, "-f", file, "--prune").out
     file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
-    assert "0 overrides, 4 changes" in cloud("overrides", "apply", "-f", file, "--prune").out
+    assert "0 overrides, 4 changes" in cloud("overrides", "apply", *MEANT, "-f", file, "--prune").out
     assert cloud("overrides", *ENV).out == "environment 1 has no overrides.\n"
 
 
 @pytest.mark.parametrize("step", range(4))
 def test_a_killed_pruning_is_finished_by_the_next(cloud: Product, file: Path, step: int) -> None:
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
     passed: list[str] = []
 
@@ -237,35 +237,35 @@ def test_a_killed_pruning_is_finished_by_the_next(cloud: Product, file: Path, st
         return None
 
     cloud.fault = killed
-    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.INTERNAL
+    assert cloud("overrides", "apply", *MEANT, "-f", file, "--prune").code == Exit.INTERNAL
     cloud.fault = None
-    assert cloud("overrides", "apply", "-f", file, "--prune").code == Exit.OK
+    assert cloud("overrides", "apply", *MEANT, "-f", file, "--prune").code == Exit.OK
     assert cloud("overrides", *ENV).out == "environment 1 has no overrides.\n"
 
 
 def test_a_reason_and_an_end_go_with_an_override(cloud: Product, file: Path, tmp_path: Path) -> None:
     file.write_text(FILE.replace('reason: "bug 12"', 'reason: "bug 12", until: 2099-12-31T12:00:00Z'))
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     found = yaml.safe_load(cloud("overrides", "export", *ENV).out)
     (one,) = [one for one in found["overrides"] if one["key"] == "debug"]
     assert (one["reason"], one["until"]) == ("bug 12", "2099-12-31T12:00:00+00:00")
     out = tmp_path / "out.yaml"
     out.write_text(cloud("overrides", "export", *ENV, "--with-secrets").out)
-    assert "0 changes" in cloud("overrides", "apply", "-f", out).out
+    assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", out).out
     file.write_text(FILE.replace("bug 12", "bug 13"))
-    assert "    ~ debug: true (reason or end)" in cloud("overrides", "apply", "-f", file).out
+    assert "    ~ debug: true (reason or end)" in cloud("overrides", "apply", *MEANT, "-f", file).out
     assert "reason: bug 13" in cloud("overrides", "export", *ENV).out
     assert "until" not in cloud("overrides", "export", *ENV).out
 
 
 def test_an_override_whose_time_is_over_is_not_set(cloud: Product, file: Path) -> None:
-    cloud("overrides", "apply", "-f", file)
+    cloud("overrides", "apply", *MEANT, "-f", file)
     file.write_text(FILE.replace('reason: "bug 12"', "until: 2020-01-01"))
-    done = cloud("overrides", "apply", "-f", file, "--prune")
+    done = cloud("overrides", "apply", *MEANT, "-f", file, "--prune")
     assert "time is over: debug of globals at nodes=2" in done.err
     assert "- debug: true -> false" in done.out
     file.write_text(FILE.replace('reason: "bug 12"', "until: tomorrow"))
-    assert "until 'tomorrow' is no time" in cloud("overrides", "apply", "-f", file).err
+    assert "until 'tomorrow' is no time" in cloud("overrides", "apply", *MEANT, "-f", file).err
 
 
 @pytest.mark.parametrize("server", ["tuning-box 0.1.0", "tuning-box master"])
@@ -279,7 +279,7 @@ def test_tuning_box_is_served_as_well(
     assert product("sync", *ENV, "--from", tmp_path / "cloud", "--parallel", 1, *there).code == Exit.OK
     place = (*ENV, "--level", "nodes=1", "--data-source", "globals", "--key", "debug")
     assert product("override", *place, "--type", "bool", "--value", "true", *there).code == Exit.OK
-    done = product("overrides", "apply", "-f", file, *there)
+    done = product("overrides", "apply", *MEANT, "-f", file, *there)
     assert done.code == Exit.OK, done.err
     found = yaml.safe_load(product("overrides", "export", *ENV, *there).out)["overrides"]
     assert [(one["level"], one["key"]) for one in found] == [
@@ -291,7 +291,7 @@ def test_tuning_box_is_served_as_well(
     ]
     assert found[3]["reason"] == "bug 12"
     file.write_text(SHORTER)
-    assert "2 changes" in product("overrides", "apply", "-f", file, "--prune", *there).out
+    assert "2 changes" in product("overrides", "apply", *MEANT, "-f", file, "--prune", *there).out
     found = yaml.safe_load(product("overrides", "export", *ENV, *there).out)["overrides"]
     assert [(one["level"], one["key"]) for one in found] == [
         ("/", "new_secret"),
@@ -310,11 +310,43 @@ def test_levels_over_a_node_need_not_be_named(product: Product, tmp_path: Path) 
         "{level: cluster=1, data_source: globals, key: new, value: 1},"
         "{level: nodes=2, data_source: globals, key: debug, value: true}]}"
     )
-    done = product("overrides", "apply", "-f", file)
+    done = product("overrides", "apply", *MEANT, "-f", file)
     assert done.code == Exit.OK, done.err
     assert "globals at /cluster/1/nodes/node-2.cloud.example.com/" in done.out
     out = tmp_path / "out.yaml"
     assert product("overrides", "export", *ENV, "-o", out).code == Exit.OK
     found = yaml.safe_load(out.read_text())["overrides"]
     assert [one["level"] for one in found] == ["cluster=1", "nodes=node-2.cloud.example.com"]
-    assert "0 changes" in product("overrides", "apply", "-f", out).out
+    assert "0 changes" in product("overrides", "apply", *MEANT, "-f", out).out
+
+
+@pytest.mark.parametrize(
+    ("entry", "part", "allowed"),
+    [
+        ("{data_source: globals, key: degub, value: true}", "no node of that level has the key degub", "--new-key"),
+        ("{level: nodes=2, data_source: globals, key: debug, value: 'on'}", "a value of type boolean", "--change-type"),
+        ("{level: nodes=9, data_source: globals, key: debug, value: true}", "there is no node '9'", "--new-node"),
+    ],
+)
+def test_what_looks_like_a_mistake_is_refused_unless_it_is_meant(
+    cloud: Product, tmp_path: Path, entry: str, part: str, allowed: str
+) -> None:
+    """U25: nothing of the file is set, not even what is right."""
+    file = tmp_path / "wrong.yaml"
+    right = "{level: nodes=1, data_source: globals, key: debug, value: true}"
+    file.write_text(f"version: 1\nenvironment: 1\noverrides:\n- {right}\n- {entry}\n")
+    for more in ((), ("--dry-run",)):
+        done = cloud("overrides", "apply", "-f", file, *more)
+        assert (done.code, part in done.err, done.out) == (Exit.USAGE, True, "")
+        assert cloud.changing() == []
+    assert "2 changes to make" in cloud("overrides", "apply", "-f", file, allowed).out
+    # What is there is no mistake any more.
+    assert "0 changes to make" in cloud("overrides", "apply", "-f", file).out
+
+
+def test_an_override_that_another_data_source_hides_is_said(cloud: Product, tmp_path: Path) -> None:
+    file = tmp_path / "hidden.yaml"
+    file.write_text("version: 1\nenvironment: 1\noverrides:\n- {data_source: astute, key: debug, value: true}\n")
+    done = cloud("overrides", "apply", "-f", file)
+    assert done.code == Exit.OK
+    assert "it has no effect on nodes 1, 2, 3: Puppet reads debug from globals there" in done.err

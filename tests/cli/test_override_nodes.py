@@ -133,7 +133,7 @@ def test_a_dry_run_shows_what_the_nodes_would_get_and_changes_nothing(synced: Pr
     assert "globals: change (nodes 1, 2, 3)\n    - block.a: 1\n" in text
     assert "    ~ block.a: 1 -> 2\n" in shown("override", *GLOBALS, "-k", "block.a", "-t", "int", "-v", 2)
     assert "nothing else than now" in shown("set", *GLOBALS, "-k", "use_syslog", "-t", "bool", "-v", "false")
-    assert "    + other: 1\n" in shown("set", *GLOBALS, "-k", "other", "-t", "int", "-v", 1)
+    assert "    + other: 1\n" in shown("set", *GLOBALS, "--new-key", "-k", "other", "-t", "int", "-v", 1)
     text = shown("del", *astute, "--level", "nodes=2", "-k", "nova.workers")
     assert "astute: change (nodes 2)\n    - nova.workers: 4\n" in text
     assert "    ~ debug: true -> false\n" in shown("revert", *astute, "--level", "nodes=1")
@@ -157,3 +157,21 @@ def test_a_dry_run_masks_secrets_and_refuses_what_the_command_refuses(synced: Pr
 
 def test_lookups_take_the_name_in_the_ui_too(synced: Product) -> None:
     assert good(synced, "lookup", "role", *ENV, "--node", "The head").out == "primary-controller\n"
+
+
+def test_set_refuses_what_looks_like_a_mistake_too(synced: Product) -> None:
+    """U25: the same checks as of overrides."""
+    for arguments, part, allowed in (
+        (("-k", "use_sylog", "-t", "bool", "-v", "true"), "did you mean use_syslog", "--new-key"),
+        (("-k", "use_syslog", "-t", "str", "-v", "on"), "value of type boolean", "--change-type"),
+        (("-k", "use_syslog", "-t", "bool", "-v", "on", "--level", "nodes=9"), "neither true", None),
+        (("-k", "use_syslog", "-t", "bool", "-v", "0", "--level", "nodes=9"), "there is no node '9'", "--new-node"),
+    ):
+        done = synced("set", *GLOBALS, *arguments)
+        assert (done.code, part in done.err) == (Exit.USAGE, True), done.err
+        assert synced.changing() == []
+        if allowed is not None:
+            good(synced, "set", *GLOBALS, *arguments, allowed)
+            synced.changing()
+    hidden = synced("set", *ENV, "-r", "astute", "-k", "use_syslog", "-t", "bool", "-v", "0", "--new-key")
+    assert "Puppet reads use_syslog from globals" in hidden.err

@@ -14,6 +14,7 @@ from configdb_sync.plugin.units import Systemd
 from tests.support.product import Product
 
 CONFIGDB, TENANTS = "configdb-sync-configdb.service", "configdb-sync-tenants.service"
+WATCH, TIMER = "configdb-sync-watch.service", "configdb-sync-watch.timer"
 
 # What the product asks of it: a unit is a file of its name in a folder of its state.
 SYSTEMCTL = """\
@@ -46,7 +47,7 @@ class Machine:
         self.folder, self.product = folder, product
         for name in ("enabled", "active", "failed", "activating", "installed", "broken", "run/systemd/system"):
             (folder / name).mkdir(parents=True)
-        for unit in (CONFIGDB, TENANTS):
+        for unit in (CONFIGDB, TENANTS, TIMER):
             (folder / "installed" / unit).touch()
         (folder / "bin").mkdir()
         (folder / "bin/systemctl").write_text(SYSTEMCTL.format(folder=folder))
@@ -97,9 +98,9 @@ def run(command: str, code: Exit = Exit.OK) -> str:
 
 def test_off_until_the_settings_switch_them_on(machine: Machine) -> None:
     machine.say("")
-    assert run("apply") == "configdb: off\ntenants: off\n"
+    assert run("apply") == "configdb: off\ntenants: off\nwatch: off\n"
     assert machine.calls() == []
-    assert run("status").count("off in the settings, doesn't run; as the settings say") == 2
+    assert run("status").count("off in the settings, doesn't run; as the settings say") == 3
 
 
 def test_on_changed_and_off_each_once(machine: Machine) -> None:
@@ -109,7 +110,7 @@ def test_on_changed_and_off_each_once(machine: Machine) -> None:
     assert f'ReadWritePaths="{machine.product.state}"' in machine.drop_in(CONFIGDB)
     assert machine.calls() == ["daemon-reload", f"enable {CONFIGDB}", f"start {CONFIGDB}"]
     for _ in range(2):
-        assert run("apply") == "configdb: runs as it should\ntenants: off\n"
+        assert run("apply") == "configdb: runs as it should\ntenants: off\nwatch: off\n"
     assert machine.calls() == []
     # A setting of the service: restarted, once. One that it doesn't have: left alone.
     machine.say("services: {configdb: {enabled: true, workers: 3}}\n")
@@ -184,7 +185,7 @@ def test_one_that_does_not_start_is_said_so_and_the_other_is_started(machine: Ma
             f"stop {unit}",
             f"reset-failed {unit}",
         ]
-    assert run("apply") == "configdb: off\ntenants: off\n"
+    assert run("apply") == "configdb: off\ntenants: off\nwatch: off\n"
     assert machine.calls() == []
 
 
@@ -222,3 +223,36 @@ def test_without_its_unit_or_without_systemd(machine: Machine) -> None:
     assert "the plugin's package installs it" in run("apply", Exit.PARTIAL)
     (machine.folder / "run/systemd/system").rmdir()
     assert "systemd doesn't run this machine" in run("apply", Exit.USAGE)
+
+
+def test_the_watch_is_a_timer_with_its_interval(machine: Machine) -> None:
+    machine.say("services: {watch: {enabled: true}}\n")
+    assert "watch: its unit was given the folders that it writes to, " in run("apply")
+    assert machine.calls()[-2:] == [f"enable {TIMER}", f"start {TIMER}"]
+    assert machine.drop_in(TIMER) == ""
+    assert f'ReadWritePaths="{machine.product.state}"' in machine.drop_in(WATCH)
+    machine.say("services: {watch: {enabled: true, interval: 1h, text_file: /srv/metrics/configdb_sync.prom}}\n")
+    assert "restarted, because its settings changed" in run("apply")
+    assert "OnActiveSec=\nOnActiveSec=60\nOnUnitInactiveSec=3600\n" in machine.drop_in(TIMER)
+    assert '"/srv/metrics"' in machine.drop_in(WATCH)
+    assert "watch: runs as it should" in run("apply")
+    machine.calls()
+    machine.say("")
+    assert "watch: its unit is as installed again, no longer starts with the machine, stopped" in run("apply")
+    assert (machine.drop_in(TIMER), machine.drop_in(WATCH)) == ("", "")
+    assert machine.calls() == ["daemon-reload", "daemon-reload", f"disable {TIMER}", f"stop {TIMER}"]
+    for wrong in ("interval: soon", "last: true", "environments: 1"):
+        machine.say(f"services: {{watch: {{enabled: true, {wrong}}}}}\n")
+        run("apply", Exit.USAGE)
+
+
+def test_the_watch_takes_its_settings_as_a_service_alone(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONFIGDB_SYNC_CONFIGDB_DATABASE")
+    file = tmp_path / "watch.prom"
+    machine.say(f"services: {{watch: {{enabled: true, interval: 1h, text_file: {file}, from: {tmp_path}}}}}\n")
+    assert machine.product("watch").code == Exit.OK
+    assert not file.exists()
+    assert machine.product("watch", "--service").code == Exit.OK, "once: the interval is the timer's"
+    assert file.exists()

@@ -168,7 +168,7 @@ def test_values_that_are_none(run: Run, tmp_path: Path) -> None:
 def test_without_a_level_or_a_data_source_get_tells_where_a_key_is(run: Run) -> None:
     run("override", "--new-node", "--new-key", "-k", "debug", "-t", "bool", "-v", "true")
     run("set", "-k", "debug", "-t", "int", "-v", "1", node=None, source="override/plugins")
-    run("set", "-k", "debug", "-t", "bool", "-v", "false", node="47")
+    run("set", "--new-node", "-k", "debug", "-t", "bool", "-v", "false", node="47")
     globals_ = [
         "globals  debug = true  (values at the root)",
         "globals  debug = false  (values at nodes 46, 47)",

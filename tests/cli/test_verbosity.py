@@ -99,7 +99,7 @@ def test_colours_are_the_environments_choice(
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(sys, "stderr", io.StringIO())
         with pytest.raises(SystemExit):
-            main(["overrides", "apply", "--dry-run", "-f", str(file), "--state", str(product.state)])
+            main(["overrides", "apply", "--new-key", "--dry-run", "-f", str(file), "--state", str(product.state)])
         terminal.flush()
         shown = b""
         while b"Nothing was written" not in shown:

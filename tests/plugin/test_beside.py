@@ -16,7 +16,9 @@ from tests.plugin.conftest import ROOT
 from tests.plugin.jail import Jail
 
 OTHER = 12345
-UNITS = ("configdb-sync-configdb.service", "configdb-sync-tenants.service")
+UNITS = tuple(
+    f"configdb-sync-{name}" for name in ("configdb.service", "tenants.service", "watch.service", "watch.timer")
+)
 SHARED = (*(f"etc/systemd/system/{unit}" for unit in UNITS), "etc/logrotate.d/configdb-sync")
 LINKS = ("usr/share/bash-completion/completions/configdb-sync", "usr/share/man/man1/configdb-sync.1")
 Small = Callable[[str], Path]

@@ -183,7 +183,8 @@ def test_an_upgrade_waits_for_a_run_and_restarts_what_runs(managed: Jail, rpm: P
     assert done[0].returncode == 0, done[0].stderr
     assert "ExecStart" in unit_file.read_text()
     calls = (managed.root / "systemctl.calls").read_text().splitlines()
-    assert calls == ["daemon-reload", "try-restart configdb-sync-configdb.service configdb-sync-tenants.service"]
+    units = "configdb-sync-configdb.service configdb-sync-tenants.service configdb-sync-watch.timer"
+    assert calls == ["daemon-reload", f"try-restart {units}"]
     assert (managed.root / "etc/logrotate.d/configdb-sync").read_text() == "# an operator's own\n"
 
 

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from configdb_sync.plugin.units import UNITS, WRITABLE, UnitGoal, UnitState, UnitStep, drop_in, fingerprint, steps
+from configdb_sync.plugin.units import (
+    TIMERS,
+    UNITS,
+    WRITABLE,
+    UnitGoal,
+    UnitState,
+    UnitStep,
+    drop_in,
+    fingerprint,
+    steps,
+    timer_drop_in,
+)
 from tests.plugin.conftest import ROOT
 
 # What the systemd of CentOS 7 (219) knows of what the units use, by its own table of options.
@@ -18,14 +29,15 @@ KNOWN_TO_219 = {
     *("Description", "After", "Wants", "ConditionPathExists", "Type", "ExecStart", "Restart", "RestartSec"),
     *("RestartPreventExitStatus", "TimeoutStartSec", "TimeoutStopSec", "KillMode", "UMask", "NoNewPrivileges"),
     *("CapabilityBoundingSet", "PrivateTmp", "PrivateDevices", "ProtectHome", "ProtectSystem", "LimitCORE"),
-    *("RestrictAddressFamilies", "SystemCallArchitectures", "LimitNOFILE", "WantedBy"),
+    *("RestrictAddressFamilies", "SystemCallArchitectures", "LimitNOFILE", "WantedBy", "SuccessExitStatus"),
+    *("OnActiveSec", "OnUnitInactiveSec", "AccuracySec"),
 }
 # What came later: 219 leaves it out with a warning, and the service is whole without it.
 KNOWN_LATER = {
     *("ReadWritePaths", "StateDirectory", "StateDirectoryMode", "CacheDirectory", "CacheDirectoryMode"),
     *("LogsDirectory", "LogsDirectoryMode", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs"),
     *("ProtectControlGroups", "ProtectClock", "ProtectHostname", "ProtectProc", "RestrictNamespaces"),
-    *("RestrictRealtime", "RestrictSUIDSGID", "LockPersonality"),
+    *("RestrictRealtime", "RestrictSUIDSGID", "LockPersonality", "RandomizedDelaySec"),
 }
 
 
@@ -41,7 +53,8 @@ def test_a_unit_holds_what_centos_7_knows_and_what_it_may_leave_out(service: str
     # 219 refuses `strict`, and only that line: the one before must stand.
     assert [value for name, value in found if name == "ProtectSystem"] == ["full", "strict"]
     told = dict(found)
-    assert told["ExecStart"] == f"/usr/bin/configdb-sync {service} serve"
+    command = "watch --service --quiet" if service == "watch" else f"{service} serve"
+    assert told["ExecStart"] == f"/usr/bin/configdb-sync {command}"
     assert (told["NoNewPrivileges"], told["CapabilityBoundingSet"], told["UMask"]) == ("yes", "", "0077")
     assert {Path(path.removeprefix("-")) for path in told["ReadWritePaths"].split()} == {
         *WRITABLE[service],
@@ -75,6 +88,28 @@ def test_systemd_finds_no_fault_in_it(service: str, tmp_path: Path) -> None:
     )
     if "unrecognized option" not in security.stderr:
         assert security.returncode == 0, security.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("timer", TIMERS.values())
+def test_a_timer_holds_what_centos_7_knows_and_systemd_finds_no_fault_in_it(timer: str, tmp_path: Path) -> None:
+    text = (ROOT / "services" / timer).read_text(encoding="ascii")
+    found = re.findall(r"^(\w+)=(.*)$", text, flags=re.MULTILINE)
+    assert {name for name, _ in found} <= KNOWN_TO_219 | KNOWN_LATER
+    assert ("RandomizedDelaySec", "60") in found
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed here")
+    (tmp_path / timer).write_text(text)
+    service = (ROOT / "services" / timer.replace(".timer", ".service")).read_text()
+    (tmp_path / timer.replace(".timer", ".service")).write_text(
+        service.replace("/usr/bin/configdb-sync", str(shutil.which("true")))
+    )
+    (tmp_path / f"{timer}.d").mkdir()
+    (tmp_path / f"{timer}.d/configdb-sync.conf").write_text(timer_drop_in(3600.0))
+    environ = {"SYSTEMD_UNIT_PATH": f"{tmp_path}:", "PATH": "/usr/bin:/bin"}
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / timer)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert [line for line in done.stderr.splitlines() if "configdb-sync" in line] == []
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_lies_elsewhere_is_opened_and_nothing_else() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from configdb_sync.configdb.edits import shown_key
 from configdb_sync.exits import Exit
 from configdb_sync.failpoints import TAKEOVER_NAMES, VARIABLE
 from tests.support import lcm, processes
@@ -61,8 +62,7 @@ def test_an_override_of_a_file_in_a_folders_document_reaches_the_file(
     before, paths = contents(cloud.trees), cloud.paths()
     plan = cloud.plan()
     assert plan.code == Exit.OK
-    name = f"{folder}.'{stem}'" if "." in stem else f"{folder}.{stem}"
-    assert f"{name} at /nodes/1/ -> {data_source}" in plan.out
+    assert f"{shown_key((folder, stem))} at /nodes/1/ -> {data_source}" in plan.out
     assert "taking over from fuel-plugin-lcm" in plan.out
     assert cloud.overrides(folder) == {stem: content}
     assert cloud.sync().code == Exit.OK
@@ -267,14 +267,14 @@ def test_overrides_of_one_nodes_file_over_the_nodes_go_to_that_node(product: Pro
     cloud.override("override/configuration", hidden, None)
     found = cloud.sync()
     assert found.code == Exit.OK, found.out
-    assert "override/node.'node-9.x' at / stays, and reaches no node" in found.out
+    assert '["override/node", "node-9.x"] at / stays, and reaches no node' in found.out
     assert cloud.file(f"override/node/{FQDN}") == {"one": 1}
     assert cloud.file("override/node/node-2.example.com", "2") == {"two": 2}
     assert cloud.file("override/configuration/node-2.example.com", "2") == {"seen": 2}
     assert cloud.overrides("override/node", None) == {"node-9.x": {"n": 9}}
     # The node's own values in the older plugin's document hide it there: it has no effect, and gets none.
     assert cloud.overrides("override/configuration", None) == {FQDN: {"hidden": 1}}
-    assert f"override/configuration.'{FQDN}' at / stays, and reaches no node: the override at" in found.out
+    assert f'["override/configuration", "{FQDN}"] at / stays, and reaches no node: the override at' in found.out
     cloud.at_rest()
 
 

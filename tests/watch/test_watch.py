@@ -65,6 +65,22 @@ def test_a_change_by_hand_is_found_and_settled_by_the_next_run(synced: Product, 
     assert synced("watch", "--last").out == "environment 5: nothing to report\n", "the run itself settles it"
 
 
+@pytest.mark.parametrize(("more", "expected"), [((), 2), (("--parallel", 4), 4)])
+def test_it_is_in_no_hurry_unless_it_is_told_so(
+    synced: Product, trees: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], expected: int
+) -> None:
+    planned: Callable[[Run], Plan] = Run.plan
+    seen = []
+
+    def noted(run: Run) -> Plan:
+        seen.append(run.options.parallel)
+        return planned(run)
+
+    monkeypatch.setattr(Run, "plan", noted)
+    look(synced, trees, *more, code=Exit.OK)
+    assert seen == [expected]
+
+
 def test_status_says_it_with_its_exit_code(synced: Product, trees: Path) -> None:
     assert synced("status", "--exit-code").code == Exit.OK
     by_hand(trees)
@@ -228,6 +244,23 @@ def test_at_an_interval_until_it_is_stopped(synced: Product, trees: Path, monkey
     assert slept[1::2] == [900.0, 900.0]
     assert all(0 <= one < 120 for one in slept[::2])
     assert synced("watch", "--interval", "soon").code == Exit.USAGE
+
+
+def test_the_node_exporters_file_is_whole_and_for_everyone_to_read(
+    synced: Product, trees: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "configdb_sync.prom"
+    by_hand(trees)
+    look(synced, trees, "--text-file", file, code=Exit.DRIFT)
+    drifted = 'configdb_sync_keys_drifted{environment="5",tenant="admin"} '
+    assert f"{drifted}1.0\n" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert synced("sync", "--env", 5, "--from", trees).code == Exit.OK
+    look(synced, trees, "--text-file", file, code=Exit.OK)
+    assert f"{drifted}0.0\n" in file.read_text()
+    assert [path.name for path in tmp_path.glob("*.prom*")] == [file.name]
+    done = synced("watch", "--from", trees, "--text-file", tmp_path / "none/x.prom")
+    assert (done.code, "name another file with --text-file" in done.err) == (Exit.USAGE, True)
 
 
 def test_an_environment_that_fuel_no_longer_has_is_forgotten(synced: Product, trees: Path) -> None:
