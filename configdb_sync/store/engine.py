@@ -150,7 +150,9 @@ def _create_closed(path: Path, what: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
-        raise StateError(f"{what} {path} can't be used: {error.strerror}") from None
+        raise StateError(
+            f"{what} {path} can't be used: {error.strerror}", way_out="name a file in a folder that is there"
+        ) from None
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
