@@ -191,7 +191,7 @@ def check_sound(path: Path, name: str) -> None:
     except sqlite3.Error:
         found = None
     if found is None or found[0] != "ok":
-        raise StateError(f"{name} in the backup is no sound database")
+        raise StateError(f"{name} in the backup is no sound database", way_out="restore another backup")
 
 
 @contextlib.contextmanager
@@ -208,9 +208,9 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StateError(f"a database can't be {what} now: {error}") from None
+        raise StateError(f"a database can't be {what} now: {error}", way_out="try again later") from None
     except OSError as error:
-        raise StateError(f"a database can't be {what}: {error.strerror}") from None
+        raise StateError(f"a database can't be {what}: {error.strerror}", way_out="is the disk full?") from None
 
 
 def _create_closed(path: Path) -> None:

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 def read_token(path: Path) -> str:
     """Return the token of a file of mode 0600. Raises ``SettingsError``."""
-    token = read_closed(path, "the token file").decode("latin-1").strip()
+    way_out = "name a file with a token of at least 16 ASCII characters"
+    token = read_closed(path, "the token file", way_out=way_out).decode("latin-1").strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable():
-        raise SettingsError(f"the token file {path} holds no token of at least 16 ASCII characters")
+        raise SettingsError(f"the token file {path} holds no such token", way_out=way_out)
     return token
 
 
@@ -387,7 +388,9 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, outp
             with path.open("rb") as file:
                 found.add(file, since, until)
         except OSError as error:
-            raise SettingsError(f"the usage log {path} can't be read: {error.strerror}") from None
+            raise SettingsError(
+                f"the usage log {path} can't be read: {error.strerror}", way_out="name the file of --usage-log"
+            ) from None
     if not output.is_own:
         rows = [{"tenant": tenant, **each.json()} for tenant, each in found.ordered()]
         output.show(rows, {"unreadable": found.unreadable})

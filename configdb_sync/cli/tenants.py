@@ -48,12 +48,12 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
     def decorate(function: Callable[..., Any]) -> HelpfulCommand:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-
             try:
                 return function(*args, **kwargs)
             except RefusalError as refusal:
-                kind = StateError if refusal.status >= 500 else SettingsError
-                raise kind(refusal.what) from refusal
+                if refusal.status >= 500:
+                    raise StateError(refusal.what, way_out="try again later") from refusal
+                raise SettingsError(refusal.what, way_out="`configdb-sync tenants list` shows all tenants") from refusal
 
         made = tenants.command(name, example=f"configdb-sync tenants {example}")(with_session(*CONNECTION)(run))
         assert isinstance(made, HelpfulCommand)

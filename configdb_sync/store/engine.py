@@ -150,7 +150,9 @@ def _create_closed(path: Path, what: str) -> None:
         with contextlib.suppress(FileExistsError), new_closed(path):
             pass
     except OSError as error:
-        raise StateError(f"{what} {path} can't be used: {error.strerror}") from None
+        raise StateError(
+            f"{what} {path} can't be used: {error.strerror}", way_out="name a file in a folder that is there"
+        ) from None
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -246,4 +246,6 @@ def _changing(path: Path) -> Iterator[Callable[[Sequence[Key]], None]]:
         finally:
             os.close(folder)
     except OSError as error:
-        raise SettingsError(f"the key file {path} can't be changed: {error.strerror}") from None
+        raise SettingsError(
+            f"the key file {path} can't be changed: {error.strerror}", way_out="put it into a folder of this user"
+        ) from None

@@ -315,7 +315,8 @@ class PastRuns:
             query = sa.select(RUNS).where(RUNS.c.identity.startswith(start, autoescape=True)).limit(2)
             found = self._runs(query)
         if len(found) != 1:
-            what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r} is remembered"
+            where = "" if environment is None else f" of environment {environment}"
+            what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r}{where} is remembered"
             raise SettingsError(what, way_out="`configdb-sync runs` lists them")
         return found[0]
 

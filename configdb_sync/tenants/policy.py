@@ -240,6 +240,7 @@ def _mentions_own(texts: Mapping[str, str], name: str) -> bool:
 
 
 _LARGEST = 1024 * 1024
+_ANOTHER = f"name a file of at most {_LARGEST} bytes that the service may read"
 _RULE = re.compile(r"rule:([^\s()]+)")
 _REMOTE = re.compile(r"\bhttps?:", re.IGNORECASE)
 _TARGET = re.compile(r"%\(([^)]*)\)")
@@ -271,9 +272,9 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
             _check_owner(path, found)
             content = file.read(_LARGEST + 1)
     except OSError as error:
-        raise SettingsError(f"the policy file {path} can't be read: {error.strerror}") from None
+        raise SettingsError(f"the policy file {path} can't be read: {error.strerror}", way_out=_ANOTHER) from None
     if len(content) > _LARGEST:
-        raise SettingsError(f"the policy file {path} is larger than {_LARGEST} bytes")
+        raise SettingsError(f"the policy file {path} is larger than {_LARGEST} bytes", way_out=_ANOTHER)
     try:
         node = yaml.compose(content, Loader=yaml.SafeLoader)
     except RecursionError:
@@ -286,7 +287,7 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise SettingsError(f"the policy file {path} is no file")
+        raise SettingsError(f"the policy file {path} is no file", way_out=_ANOTHER)
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(f"the policy file {path} can be changed by others", way_out=f"chmod go-w {path}")
     if found.st_uid not in {0, os.geteuid()}:

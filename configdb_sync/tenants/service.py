@@ -193,7 +193,9 @@ def write_usage(path: Path) -> None:
         path.touch(mode=0o600)
         handler = _OwnersFile(path, encoding="ascii", delay=False)
     except OSError as error:
-        raise SettingsError(f"the usage log {path} can't be written: {error.strerror}") from None
+        raise SettingsError(
+            f"the usage log {path} can't be written: {error.strerror}", way_out="name another with --usage-log"
+        ) from None
     handler.setFormatter(logging.Formatter("%(message)s"))
     usage.handlers[:] = [handler]
     usage.setLevel(logging.INFO)

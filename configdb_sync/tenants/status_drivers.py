@@ -188,7 +188,10 @@ def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, Status
         try:
             drivers[name] = _made(installed[name], surroundings)
         except _UnusableError as fault:
-            raise SettingsError(f"the status driver {name!r} can't be loaded: {fault}") from fault.__cause__
+            raise SettingsError(
+                f"the status driver {name!r} can't be loaded: {fault}",
+                way_out="install its package anew, or leave it out",
+            ) from fault.__cause__
     return drivers
 
 

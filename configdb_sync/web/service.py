@@ -101,7 +101,10 @@ def check_reach(listen: Listen, transport: GunicornOptions, *, unguarded: bool) 
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_none)
         except (OSError, ValueError) as error:
-            raise SettingsError(f"the certificate {certificate} and its key can't be used: {error}") from None
+            raise SettingsError(
+                f"the certificate {certificate} and its key can't be used: {error}",
+                way_out="give both in PEM form, the key without a password",
+            ) from None
 
 
 def check_bindable(listen: Listen, flag: str = "--listen") -> None:
