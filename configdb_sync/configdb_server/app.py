@@ -172,11 +172,10 @@ class ConfigDBApplication:
 
     def _answer(self, request: Request) -> Response:
         try:
-            path = _path(request)
-            if path in _OPERATING:
+            if (path := request.environ.get("PATH_INFO", "")) in _OPERATING:
                 return self._operating(path, request)
             author = self._author(request)
-            handler, arguments = self._route(path, request.method)
+            handler, arguments = self._route(_path(request), request.method)
             call = ConfigDBRequest(request, self.database, self.limits, author, self.clock)
             return handler(call, **arguments)
         except RefusalError as refusal:
