@@ -19,10 +19,12 @@ from configdb_sync.state import StateFolder
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.pages import Pages
 from configdb_sync.status_page.queries import History
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.app import TenantsApplication
-from configdb_sync.tenants.context import Context
+from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import Context
 from configdb_sync.web.access import OpenAccess
 from tests.peers import browser
 from tests.status_page.filled_environment import fill
@@ -73,9 +75,9 @@ def anew(state: Path, rounds: int) -> Measure:
         clock = SystemClock()
         versions = VersionStore(lambda: registry.database, 1, clock)
         context = Context(registry)
-        history = History.opened(registry.database, versions, Masker(b"k" * 32), LEVELS, clock)
-        pages = Pages(StatusApi(context, history), OpenAccess(), None, clock, public=False, secure=False)
-        application = TenantsApplication(context, OpenAccess(), clock, pages=pages)
+        history = History(registry.database, PastRuns(registry.database, clock), versions, Masker(b"k" * 32), LEVELS)
+        pages = Pages(StatusApi(context, history), OpenAccess(), None, clock)
+        application = TenantsApplication(context, OpenAccess(), clock, Policy(clock), pages=pages)
         environ: Any = {"REQUEST_METHOD": "GET", "RAW_URI": page(number), "HTTP_HOST": "localhost"}
         status: list[str] = []
         b"".join(application({**environ, "wsgi.input": io.BytesIO()}, lambda line, _: status.append(line)))  # type: ignore[arg-type]

@@ -26,9 +26,10 @@ from benchmarks.measure import Measure, run
 from configdb_sync.clock import SystemClock
 from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.app import TenantsApplication
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import Context
 from configdb_sync.tenants.rows import ChangeInfo
 from configdb_sync.web.access import OpenAccess
 from tests.peers import keystone, postgresql
@@ -143,7 +144,8 @@ class InProcess:
 
     def __init__(self, url: str) -> None:
         self.registry = Registry(open_registry(url, connections=2))
-        self.application = TenantsApplication(Context(self.registry), OpenAccess(), SystemClock())
+        clock = SystemClock()
+        self.application = TenantsApplication(Context(self.registry), OpenAccess(), clock, Policy(clock))
 
     def ask(self, method: str, target: str) -> None:
         """Make a request; raise RuntimeError unless it is answered with less than 400."""

@@ -14,6 +14,8 @@ PORT = int(sys.argv[1])
 sys.argv = ["keystone"]  # it reads the command line when it is imported
 sys.path += [str(Path(__file__).resolve().parents[1]), os.environ["CONFIGDB_SYNC_PACKAGES"]]
 
+from configdb_sync.web.refusals import RefusalError  # noqa: E402
+from configdb_sync.web.responses import ApiResponse  # noqa: E402
 from configdb_sync.web.service import Gunicorn, GunicornOptions, Listen  # noqa: E402
 
 
@@ -24,4 +26,10 @@ def make(_ports: list[int]) -> tuple[Any, Any]:
     return None, application
 
 
-Gunicorn("keystone", [Listen("127.0.0.1", PORT)], GunicornOptions(), make).run()
+def refused(refusal: RefusalError) -> ApiResponse:
+    """Return an answer that has a status alone."""
+    return ApiResponse(refusal.status)
+
+
+listen = [Listen("127.0.0.1", PORT)]
+Gunicorn("keystone", listen, GunicornOptions(), make, refused=refused, body_limit=1024 * 1024).run()

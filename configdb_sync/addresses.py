@@ -14,7 +14,7 @@ from functools import cached_property
 from configdb_sync.errors import NodeError, SettingsError
 from configdb_sync.hiera.path_template import Template, expand, parse
 from configdb_sync.jsonvalues import Document, Json
-from configdb_sync.names import LevelPath
+from configdb_sync.names import LevelPath, did_you_mean
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 
 Seen = Mapping[str, Collection[str]]
@@ -23,6 +23,11 @@ Seen = Mapping[str, Collection[str]]
 _KEY = "levels"
 _SHAPES = {"uid": "[0-9]+"}
 _OTHERS = r"(?![0-9]+\Z).+"  # Digits alone are a node's id.
+
+
+def names_in(seen: Seen) -> list[str]:
+    """Return the names that nodes have: their FQDNs, and these without the domain."""
+    return sorted({name for fqdns in seen.values() for fqdn in fqdns for name in (fqdn, fqdn.partition(".")[0])})
 
 
 def shown(levels: Levels) -> str:
@@ -64,7 +69,10 @@ class Addresses:
             try:
                 parse(template)
             except ValueError as error:
-                raise SettingsError(f"levels: {name}={template} can't be read: {error}") from None
+                raise SettingsError(
+                    f"levels: {name}={template} can't be read: {error}",
+                    way_out="like cluster=%{deployment_id},nodes=%{uid}",
+                ) from None
 
     def begin_as(self, levels: Levels) -> bool:
         """Tell whether ``levels`` are the first of these, with templates that mean the same."""
@@ -179,9 +187,10 @@ class Addresses:
         else:
             reason = "no run has seen a node of that name"
         form = f"{self.node_level}={self.levels[-1][1]}"
+        way_out = f"give its id: --level {self.node_level}=46, or the level value that this environment uses: {form}"
         raise SettingsError(
             f"the name {text!r} doesn't identify a node: {reason}",
-            way_out=f"give its id: --level {self.node_level}=46, or the level value that this environment uses: {form}",
+            way_out=did_you_mean(text, names_in(seen())) + way_out,
         )
 
     def _could_be(self, text: str) -> bool:

@@ -20,7 +20,7 @@ def is_trusted(found: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def open_closed(path: Path, what: str, *, way_out: str | None = None) -> Iterator[IO[bytes]]:
+def open_closed(path: Path, what: str, *, way_out: str) -> Iterator[IO[bytes]]:
     """Yield a file of mode 0600 of this user or root, opened for reading. ``what`` names it in errors.
 
     Raises ``SettingsError`` if others may read or write it, if it or the link to it is another user's, or if it can't
@@ -44,7 +44,7 @@ def open_closed(path: Path, what: str, *, way_out: str | None = None) -> Iterato
         yield file
 
 
-def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str | None = None) -> bytes:
+def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str) -> bytes:
     """Return the content of a file as ``open_closed`` opens it, ``limit`` bytes at most. Raises ``SettingsError``."""
     with open_closed(path, what, way_out=way_out) as file:
         try:
@@ -53,7 +53,17 @@ def read_closed(path: Path, what: str, *, limit: int = -1, way_out: str | None =
             raise _unreadable(path, what, error, way_out) from error
 
 
-def _unreadable(path: Path, what: str, error: OSError, way_out: str | None) -> SettingsError:
+@contextlib.contextmanager
+def new_closed(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a new file of mode 0600; the disk has it when the block ends. Raises ``OSError``, also if it is there."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _unreadable(path: Path, what: str, error: OSError, way_out: str) -> SettingsError:
     return SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out)
 
 

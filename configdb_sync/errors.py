@@ -7,7 +7,7 @@ meaning derives its own class from one of these, beside its code.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
@@ -62,12 +62,18 @@ class ProductError(Exception):
         return found
 
 
+@dataclass(eq=False)
 class SettingsError(ProductError):
-    """A flag, a variable or a setting is missing, malformed or contradicts another (U3)."""
+    """A flag, a variable or a setting is missing, malformed or contradicts another (U3). It always has a way out."""
+
+    way_out: str = field()
 
 
+@dataclass(eq=False)
 class StateError(ProductError):
-    """The state folder or the product's own database can't be used."""
+    """The state folder or the product's own database can't be used. It always has a way out."""
+
+    way_out: str = field()
 
 
 class EnvironmentMismatchError(ProductError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from json.decoder import scanstring  # type: ignore[attr-defined]  # public, yet not in the stubs
@@ -178,6 +179,17 @@ def check_depth(value: Json) -> None:
 def dumps(value: Json) -> str:
     """Return compact ASCII JSON in the value's own key order; ValueError for NaN and infinities."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def packed(value: Document) -> bytes:
+    """Return an object's JSON text, compressed: how the product's own records are stored."""
+    return zlib.compress(dumps(value).encode("ascii"))
+
+
+def unpacked(body: bytes) -> dict[str, Json]:
+    """Return what ``packed`` made the bytes of, its order of keys included."""
+    found: dict[str, Json] = json.loads(zlib.decompress(body))
+    return found
 
 
 def canonical(value: Json) -> str:

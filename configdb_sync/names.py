@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Iterable
@@ -19,7 +20,14 @@ LevelPath = tuple[tuple[str, str], ...]
 """Hierarchy levels from the root's side with the value at each: ``(("nodes", "46"),)``; ``()`` is the root."""
 
 _DIGEST = 32
+_MATCHES = 5
 _DIGITS = re.compile(r"([0-9]+)")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean a or b? `` for a misspelt name, an empty text if none that is known is close to it."""
+    close = difflib.get_close_matches(name, list(known), _MATCHES)
+    return f"did you mean {' or '.join(close)}? " if close else ""
 
 
 def component_name(tenant: str, environment: int) -> str:

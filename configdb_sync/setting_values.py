@@ -29,7 +29,7 @@ _ADDRESS = "give an address like https://10.20.0.2:8083"
 _LIST = "give a list of names"
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
-# These may hold a password, or lead to one.
+# Addresses: these may hold a password, before an @ or behind a ?.
 _HIDDEN = re.compile(r"configdb|nailgun|.*_url", re.IGNORECASE)
 
 CLUSTERS = "/etc/fuel/cluster"
@@ -259,7 +259,8 @@ def _login_address(value: Any) -> str:
 
 def _shown(name: str, value: Any) -> str:
     """Return a value as an error may show it."""
-    hidden = is_secret_name(name) or _HIDDEN.fullmatch(name.rpartition(".")[2]) or name.endswith("database")
+    address = _HIDDEN.fullmatch(name.rpartition(".")[2]) and (not isinstance(value, str) or set(value) & set("@?#"))
+    hidden = is_secret_name(name) or address or name.endswith("database")
     if hidden or not isinstance(value, (str, int, float)):
         return f"not valid ({type(value).__name__}, not shown)"
     found = repr(value)

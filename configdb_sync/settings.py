@@ -57,6 +57,7 @@ OTHER_VARIABLES = frozenset(
 _USERS = frozenset({"OS_USERNAME", "OS_USER_ID", "OS_CLOUD", "OS_TOKEN", "OS_APPLICATION_CREDENTIAL_ID"})
 
 _MORE = ("login", "services")
+_LINES = "write `name: value` lines"
 
 SERVICES = ("configdb", "tenants", "watch")
 """What ``services`` in the settings file may hold: one mapping of options for each service that the product brings."""
@@ -314,14 +315,14 @@ def _file(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
-        raise SettingsError(f"the settings file {path} is not YAML{line}") from None
+        raise SettingsError(f"the settings file {path} is not YAML{line}", way_out=_LINES) from None
     except (ValueError, RecursionError):
         # A date that no calendar has, or brackets by the thousand.
-        raise SettingsError(f"the settings file {path} is not YAML that can be read") from None
+        raise SettingsError(f"the settings file {path} is not YAML that can be read", way_out=_LINES) from None
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise SettingsError(f"the settings file {path} holds no mapping", way_out="write `name: value` lines")
+        raise SettingsError(f"the settings file {path} holds no mapping", way_out=_LINES)
     for name in found:
         if name not in READERS and name not in _MORE:
             raise SettingsError(

@@ -137,7 +137,7 @@ def _secret(path: Path) -> bytes:
             raise StateError(f"{path} is open to others", way_out=f"chmod 0600 {path}")
         content = path.read_bytes().strip()
     except OSError as error:
-        raise StateError(f"{path} can't be used: {error.strerror}") from error
+        raise StateError(f"{path} can't be used: {error.strerror}", way_out="name another with --state DIR") from error
     if len(content) < 16:
         raise StateError(f"{path} holds no secret of at least 16 characters", way_out="remove it; a new one is made")
     return content

@@ -152,7 +152,7 @@ def test_every_variable_of_the_project_is_known() -> None:
     files = [path for path in files if path.parent.name != "__pycache__"]
     files += [path for path in root.iterdir() if path.is_file()]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in files if path != Path(__file__)]
-    used = {name for text in texts for name in re.findall(r"CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
+    used = {name for text in texts for name in re.findall(r"(?<!_)CONFIGDB_SYNC_[A-Z0-9_]*[A-Z0-9]", text)}
     assert len(used) > 30
     read_settings({}, dict.fromkeys(used & {f"CONFIGDB_SYNC_{name}" for name in OTHER_VARIABLES}, "x"))
     assert used <= {f"CONFIGDB_SYNC_{name}" for name in {*OTHER_VARIABLES, *map(str.upper, READERS)}}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from configdb_sync.closed_files import open_closed
+from configdb_sync.closed_files import new_closed, open_closed
 from configdb_sync.errors import StateError
 
 FORMAT = 1
@@ -33,6 +33,7 @@ PARTS = (DATABASE, CONFIGDB, *SECRETS)
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
+_ANOTHER = "name another backup"
 _FURTHER = frozenset(
     {
         tarfile.XHDTYPE,
@@ -83,7 +84,7 @@ def decode(content: bytes) -> Manifest:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("format"), int):
-        raise StateError("the archive is no backup of configdb-sync")
+        raise StateError("the archive is no backup of configdb-sync", way_out=_ANOTHER)
     if found["format"] != FORMAT:
         raise StateError(
             f"the backup is of format {found['format']}, this version reads {FORMAT}",
@@ -91,9 +92,9 @@ def decode(content: bytes) -> Manifest:
         )
     version, created, parts, elsewhere = (found.get(name) for name in ("version", "created", "parts", "elsewhere"))
     if not isinstance(parts, dict) or not isinstance(elsewhere, dict):
-        raise StateError("the backup's manifest isn't as it must be")
+        raise StateError("the backup's manifest isn't as it must be", way_out=_ANOTHER)
     if not all(isinstance(one, str) and one.isprintable() for one in (version, created, *elsewhere.values())):
-        raise StateError("the backup's manifest isn't as it must be")
+        raise StateError("the backup's manifest isn't as it must be", way_out=_ANOTHER)
     return Manifest(str(version), str(created), {name: _part(name, part) for name, part in parts.items()}, elsewhere)
 
 
@@ -105,7 +106,7 @@ def _part(name: str, found: Any) -> BackupFile:
         )
     size, digest = (found.get("size"), found.get("sha256")) if isinstance(found, dict) else (None, None)
     if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise StateError(f"the backup's manifest isn't as it must be: {name}")
+        raise StateError(f"the backup's manifest isn't as it must be: {name}", way_out=_ANOTHER)
     return BackupFile(size, digest)
 
 
@@ -135,15 +136,14 @@ def write(path: Path, described: Manifest, files: Mapping[str, Path]) -> None:
     try:
         if path.exists():
             raise StateError(f"{path} is there already", way_out="name another file")
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar:
-                _add(tar, NAME, io.BytesIO(content := encode(described)), len(content))
-                for name, source in files.items():
-                    with source.open("rb") as opened:
-                        _add(tar, name, opened, described.parts[name].size)
-            file.flush()
-            os.fsync(file.fileno())
+        with (
+            new_closed(temporary) as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=6, format=tarfile.USTAR_FORMAT) as tar,
+        ):
+            _add(tar, NAME, io.BytesIO(content := encode(described)), len(content))
+            for name, source in files.items():
+                with source.open("rb") as opened:
+                    _add(tar, name, opened, described.parts[name].size)
         # A link, not a rename: it takes no other file's place.
         os.link(temporary, path)
     except OSError as error:
@@ -170,25 +170,29 @@ def unpack(path: Path, folder: Path) -> Manifest:
     try:
         # Its readers have every password in it, and its writers decide on the state.
         with (
-            open_closed(path, "the backup") as file,
+            open_closed(path, "the backup", way_out=_ANOTHER) as file,
             tarfile.open(fileobj=file, mode="r:gz", tarinfo=_Plain) as tar,
         ):
             members = _members(tar)
             name, first = next(members, (None, None))
             if name != NAME or first is None:
-                raise StateError(f"{path} is no backup of configdb-sync")
+                raise StateError(f"{path} is no backup of configdb-sync", way_out=_ANOTHER)
             described = decode(first.read(LONGEST + 1)[:LONGEST])
             left = dict(described.parts)
             for name, content in members:
                 if name not in left:
-                    raise StateError(f"{path} holds {str(name)[:60]!r}, which its manifest doesn't name (once)")
+                    raise StateError(
+                        f"{path} holds {str(name)[:60]!r}, which its manifest doesn't name (once)", way_out=_ANOTHER
+                    )
                 _extract(folder / name, content, left.pop(name))
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise StateError(f"{path} is no whole backup: {type(error).__name__}") from None
+        raise StateError(f"{path} is no whole backup: {type(error).__name__}", way_out=_ANOTHER) from None
     except OSError as error:
-        raise StateError(f"the backup {path} can't be read: {error.strerror or 'it is no archive'}") from None
+        raise StateError(
+            f"the backup {path} can't be read: {error.strerror or 'it is no archive'}", way_out=_ANOTHER
+        ) from None
     if left:
-        raise StateError(f"{path} is no whole backup: it lacks {', '.join(sorted(left))}")
+        raise StateError(f"{path} is no whole backup: it lacks {', '.join(sorted(left))}", way_out=_ANOTHER)
     return described
 
 
@@ -205,7 +209,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _extract(target: Path, content: IO[bytes], part: BackupFile) -> None:
     digest, left = hashlib.sha256(), part.size
-    with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+    with new_closed(target) as file:
         while chunk := content.read(_CHUNK):
             left -= len(chunk)
             if left < 0:
@@ -213,4 +217,7 @@ def _extract(target: Path, content: IO[bytes], part: BackupFile) -> None:
             digest.update(chunk)
             file.write(chunk)
     if left or digest.hexdigest() != part.sha256:
-        raise StateError(f"{target.name} in the backup isn't what its manifest says: the archive was changed or broken")
+        raise StateError(
+            f"{target.name} in the backup isn't what its manifest says: the archive was changed or broken",
+            way_out=_ANOTHER,
+        )

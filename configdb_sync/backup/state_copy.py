@@ -1,9 +1,14 @@
-"""The state as a whole: copied to a backup while services and runs are active, and restored from one."""
+"""The state as a whole: copied to a backup while services and runs are active, and restored from one.
+
+SQLite's databases are copied while others write to them, and written over while others read them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -12,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from configdb_sync import __version__
-from configdb_sync.backup import archive, sqlite
+from configdb_sync.backup import archive
 from configdb_sync.backup.archive import CONFIGDB, DATABASE, SECRETS, Manifest
 from configdb_sync.clock import Clock
 from configdb_sync.configdb_server.schema import SCHEMA as CONFIGDB_SCHEMA
@@ -20,7 +25,7 @@ from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
 from configdb_sync.state import StateFolder
 from configdb_sync.store.conversion import convert
-from configdb_sync.store.engine import parsed, servers_of, with_key_file
+from configdb_sync.store.engine import parsed, servers_of, use_wal, with_key_file
 from configdb_sync.store.keyring import EncryptionKeyError
 from configdb_sync.store.lease import run_lock
 from configdb_sync.store.opening import STORE, open_store
@@ -64,7 +69,7 @@ def make(path: Path, files: StateFiles, now: datetime) -> Manifest:
         # Beside the archive: it holds the same secrets, on the same disk, for its owner alone.
         with tempfile.TemporaryDirectory(prefix=".configdb-sync-backup-", dir=path.parent) as temporary:
             copies = {name: Path(temporary) / name for name in databases}
-            sqlite.copy_all({databases[name]: copies[name] for name in databases})
+            copy_all({databases[name]: copies[name] for name in databases})
             packed = {**copies, **secrets}
             parts = {name: archive.part_of(file) for name, file in packed.items()}
             described = Manifest(__version__, now.isoformat(timespec="seconds"), parts, files.elsewhere)
@@ -100,7 +105,7 @@ def restore(path: Path, folder: Path, files: StateFiles, *, replace: bool, wait:
         with _no_run_at_work(folder, wait, clock):
             for name in found.parts:
                 if name in files.databases:
-                    sqlite.overwrite(unpacked / name, files.databases[name])
+                    overwrite(unpacked / name, files.databases[name])
                 else:
                     (unpacked / name).replace(files.secrets[name])
     return found
@@ -117,7 +122,7 @@ def _check(path: Path, name: str, files: StateFiles) -> None:
             f"the backup holds {name}, and by the settings this is kept at {files.elsewhere[name]}",
             way_out="restore without that setting, or bring the content there by other means",
         )
-    sqlite.check(path, name)
+    check_sound(path, name)
     url = with_key_file(f"sqlite:///{path}", files.key_file)
     # Opening refuses a newer version's tables and brings an older one's up to date.
     opened, tables = (open_configdb, CONFIGDB_SCHEMA) if name == CONFIGDB else (open_store, STORE)
@@ -136,3 +141,77 @@ def _no_run_at_work(folder: Path, wait: float, clock: Clock) -> Iterator[None]:
             if lock := _LOCK.fullmatch(entry.name):
                 stack.enter_context(run_lock(folder, int(lock[1]), wait, clock))
         yield
+
+
+_BUSY_SECONDS = 60.0
+
+
+def copy_all(sources: Mapping[Path, Path]) -> None:
+    """Copy databases to new files of mode 0600, all as they were at one moment. Raises ``StateError``.
+
+    Writers wait only for the moment in which reading begins. The copy is what a product that was killed then would
+    have left, and it continues from that.
+    """
+    with contextlib.ExitStack() as stack, _translated("copied"):
+        writers = [stack.enter_context(_opened(source)) for source in sources]
+        readers = [stack.enter_context(_opened(source)) for source in sources]
+        for writer in writers:
+            writer.execute("BEGIN IMMEDIATE")
+        for reader in readers:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        for writer in writers:
+            writer.execute("ROLLBACK")
+        for reader, target in zip(readers, sources.values(), strict=True):
+            _create_closed(target)
+            with _opened(target) as copy:
+                reader.backup(copy)
+                # One file, without the side files of the other mode.
+                copy.execute("PRAGMA journal_mode=DELETE")
+
+
+def overwrite(source: Path, target: Path) -> None:
+    """Replace a database's content (in a new file of mode 0600 if there is none) by another one's, in one transaction.
+
+    Its users see the old content or the new. Raises ``StateError``.
+    """
+    with _translated("restored"):
+        if not target.exists():
+            _create_closed(target)
+        with _opened(source) as copy, _opened(target) as live:
+            use_wal(live.execute)
+            copy.backup(live)
+
+
+def check_sound(path: Path, name: str) -> None:
+    """Raise ``StateError`` if a file is no sound SQLite database."""
+    try:
+        with _opened(path) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error:
+        found = None
+    if found is None or found[0] != "ok":
+        raise StateError(f"{name} in the backup is no sound database", way_out="restore another backup")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StateError(f"a database can't be {what} now: {error}", way_out="try again later") from None
+    except OSError as error:
+        raise StateError(f"a database can't be {what}: {error.strerror}", way_out="is the disk full?") from None
+
+
+def _create_closed(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -117,8 +117,10 @@ class Session:
     def history(self, database: Database) -> History:
         """Return the history that the status page reads, from the product's own database."""
         from configdb_sync.status_page.queries import History
+        from configdb_sync.store.runs import PastRuns
 
-        return History.opened(database, self.versions, self.masker, self.settings.levels, SystemClock())
+        past = PastRuns(database, SystemClock())
+        return History(database, past, self.versions, self.masker, self.settings.levels)
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""

@@ -23,7 +23,7 @@ from configdb_sync.settings import READERS
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
-    from configdb_sync.nodes.selfcheck import NodeCheck
+    from configdb_sync.nodes.mcollective import NodeCheck
 
 _PATIENCE = 5.0
 _LONGEST = 20.0
@@ -237,9 +237,8 @@ def _nodes(session: Session, environment: int | None) -> str:
     from configdb_sync.cli.sources import bus_settings
     from configdb_sync.mcollective.client import BusRpc
     from configdb_sync.names import natural_key
-    from configdb_sync.nodes.mcollective import MASTER
+    from configdb_sync.nodes.mcollective import MASTER, NodeCheck, check_over_bus
     from configdb_sync.nodes.node_files import is_plain
-    from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
 
     clock = SystemClock()
     expected = _expected(session, environment)

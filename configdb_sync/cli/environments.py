@@ -56,7 +56,7 @@ def status(
     """
     from configdb_sync.status_page.api import StatusApi
     from configdb_sync.store.findings import Findings
-    from configdb_sync.tenants.context import ApiLimits, Context
+    from configdb_sync.tenants.requests import ApiLimits, Context
 
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from configdb_sync.addresses import names_in
 from configdb_sync.cli.output import show_note
 from configdb_sync.configdb import changes
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import ServerKind
 from configdb_sync.errors import SettingsError
-from configdb_sync.names import LevelPath, natural_key
-from configdb_sync.overrides.checks import check_nodes, close_names
+from configdb_sync.names import LevelPath, did_you_mean, natural_key
+from configdb_sync.overrides.checks import check_nodes
 from configdb_sync.queries.node_labels import NodeLabels, read_labels
 from configdb_sync.sync.render.wording import shortened
 
@@ -74,8 +75,7 @@ class NamedNodes:
             path = ()
         value = path[-1][1] if path else name
         if value not in self.paths:
-            fqdns = [fqdn for names in self._seen.values() for fqdn in names]
-            check_nodes([name], [*self.paths, *fqdns], may_be_new=False)
+            check_nodes([name], [*self.paths, *names_in(self._seen)], may_be_new=False)
             raise SettingsError(
                 f"ConfigDB has no settings of node {name!r}",
                 way_out=f"`configdb-sync sync --env {self.environment} --from ...` uploads them",
@@ -87,8 +87,7 @@ class NamedNodes:
         found = sorted((node for node, labels in self._labels.items() if role in labels.roles), key=natural_key)
         if not found:
             roles = sorted({role for labels in self._labels.values() for role in labels.roles})
-            close = close_names(role, roles)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"roles there: {', '.join(roles) or 'none'}"
+            hint = did_you_mean(role, roles).strip() or f"roles there: {', '.join(roles) or 'none'}"
             raise SettingsError(f"no node of environment {self.environment} has the role {role!r}", way_out=hint)
         show_note(f"Nodes with the role {role}: {', '.join(found)}.")
         return [self.paths[node] for node in found]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
 from configdb_sync.cli import completion
 from configdb_sync.cli.help import GENERAL, WHAT, HeadedOption
+from configdb_sync.closed_files import open_closed
 from configdb_sync.errors import SettingsError
 from configdb_sync.settings import FAILURES, Settings
 
@@ -104,6 +107,7 @@ STATE = ("database", "configdb_database", "state")
 RUN = (*CONNECTION, "tenant", "levels", "data_sources", "writable", "parallel", "unsafe_share", *NAILGUN, *BUS)
 SYNC = (*RUN, "wait", "time_limit", "failure_policy", "keep_runs", "page_url")
 
+_LONGEST_TEXT = 64 << 20  # What the embedded server takes as a body.
 _HIGHEST = 2**31 - 1  # What every database holds as an integer; Nailgun's numbers are no larger.
 
 
@@ -177,6 +181,29 @@ def file_option(*names: str, text: str, stdin: bool = False, required: bool = Fa
     """Return an option that takes a file's path; with ``stdin`` also ``-`` for standard input."""
     kind = click.Path(dir_okay=False, allow_dash=True, path_type=Path) if stdin else click.Path(path_type=Path)
     return click.option(*names, type=kind, metavar="FILE", required=required, help=text)
+
+
+def read_text(path: Path, what: str, way_out: str, *, closed: bool = False) -> str:
+    """Return the text of a file of such an option, ``-`` for standard input.
+
+    ``closed``: it must be this user's or root's, of mode 0600. ``what`` names the file in a ``SettingsError``.
+    """
+    try:
+        with ExitStack() as stack:
+            if str(path) == "-":
+                file: IO[bytes] = sys.stdin.buffer
+            else:
+                opened = open_closed(path, what, way_out=way_out) if closed else path.open("rb")
+                file = stack.enter_context(opened)
+            content = file.read(_LONGEST_TEXT + 1)
+    except OSError as error:
+        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
+    if len(content) > _LONGEST_TEXT:
+        raise SettingsError(f"{what} {path} is larger than {_LONGEST_TEXT >> 20} MiB", way_out="ConfigDB takes no more")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{what} {path} is not UTF-8 text", way_out="save it as UTF-8") from None
 
 
 node_option = what_option(

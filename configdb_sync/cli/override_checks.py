@@ -15,7 +15,7 @@ from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, DocumentAddress, OverrideNote, ServerKind
-from configdb_sync.errors import SettingsError, UnsupportedError
+from configdb_sync.errors import ProductError, SettingsError, UnsupportedError
 from configdb_sync.hiera.arrangement import NodeSettings
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Json
@@ -143,6 +143,19 @@ def _marked(document: OverrideNote, read: Mapping[tuple[str, str, str], Sequence
             effect = "partial" if None in found else "none"
             keys.append(replace(key, effect=effect, reason="other data source", data_source=by))
     return replace(document, keys=tuple(keys))
+
+
+def explained(error: SettingsError, client: ConfigDBClient, place: DocumentAddress) -> ProductError:
+    """Return the error of a key that is not at a place, with the place; or that the place's node does not exist."""
+    try:
+        if place.innermost and place.levels:
+            level, value = place.levels[-1]
+            checks.check_nodes([value], client.level_values(place.env, level), may_be_new=False)
+    except UnsupportedError:
+        pass  # tuning-box 0.1.0 can't list its nodes.
+    except SettingsError as no_node:
+        return no_node
+    return changes.located(error, place)
 
 
 def _hidden(nodes: dict[str, tuple[Layer, ...]], data_source: str, path: KeyPath) -> list[str]:

@@ -46,17 +46,16 @@ def override(
     Everything is checked before anything is written. Raises ``SettingsError`` as ``NodesBelow`` and ``edits.put``.
     """
     with target.session.client(comment=about.text) as client, target.session.notes(client) as notes:
-        changes.existing(client, target.environment)
         places = target.level_paths(client)
         below = NodesBelow(target.session, client, target.environment, places, allowed)
         pending, hidden = [], []
         for path, content in wanted:
             name = target.data_source or below.source_of(path or ())
+            first = changes.find(client, target.environment, places[0], name)
             hidden += [] if path is None else below.check(name, path, content)
             if all_nodes and path is not None:
                 _override_all(replace(target, data_source=name), client, path, content, dry_run=dry_run)
                 return
-            first = changes.find(client, target.environment, places[0], name)
             for place in (replace(first, levels=levels) for levels in places):
                 make = changes.overriding(client, place, path, content)
                 pending.append(_PendingOverride(PendingEdit(place, OVERRIDES, make), path, content))

@@ -14,9 +14,17 @@ import click
 
 from configdb_sync.cli import history
 from configdb_sync.cli.help import VERBOSITY, CommandGroup
-from configdb_sync.cli.options import CONNECTION, comment_option, env_option, file_option, format_option, with_session
+from configdb_sync.cli.options import (
+    CONNECTION,
+    comment_option,
+    env_option,
+    file_option,
+    format_option,
+    read_text,
+    with_session,
+)
 from configdb_sync.cli.output import show_json, show_lines, show_note, write_private
-from configdb_sync.cli.targets import AT_NEXT_SYNC, Allowed, allowed_options, read_text
+from configdb_sync.cli.targets import AT_NEXT_SYNC, Allowed, allowed_options
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import MissingError, SettingsError
 from configdb_sync.exits import Exit
@@ -205,7 +213,12 @@ def _file_argument(function: Callable[..., Any]) -> Callable[..., Any]:
         from configdb_sync.overrides import file
 
         stdin = str(path) == "-"
-        content = file.read(read_text(path, _TEXT, "name it with --file"), "standard input" if stdin else path.stem)
+        name = "standard input" if stdin else path.stem
+        text = read_text(path, _TEXT, "name it with --file")
+        try:
+            content = file.read(text, name)
+        except SettingsError as error:
+            raise error.located(file=name if stdin else str(path)) from None
         if content.environment is None and environment is None:
             raise SettingsError("the overrides file names no environment", way_out="name it there, or with --env")
         if None not in {content.environment, environment} and content.environment != environment:
@@ -250,8 +263,11 @@ def apply_command(
     """
     from configdb_sync.overrides import application, file
 
+    secrets = file.secret_files(content.overrides)
+
     def read(name: str) -> str:
-        return read_text((folder / name).absolute(), "the file of a reference", "see {file: ...}")
+        what, way_out = "the file of a reference", "see {file: ...}"
+        return read_text((folder / name).absolute(), what, way_out, closed=name in secrets)
 
     given = file.resolved(content.overrides, read, os.environ.get)
     with session.client(comment=comment) as client, session.notes(client) as notes:

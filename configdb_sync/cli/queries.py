@@ -108,7 +108,7 @@ def lookup_key(
         close = close_keys([layer.document for layer in settings.layers], [str(part) for part in path])
         raise SettingsError(
             f"node {said.node} has no key {key}",
-            way_out=f"did you mean {' or '.join(close)}?" if close else f"configdb-sync find '*' --env {environment}",
+            way_out=f"did you mean {' or '.join(close)}?" if close else _all_keys(environment),
         )
 
 
@@ -174,6 +174,7 @@ def compare(
     (--env 1,2). Values are grouped; the group with the fewest nodes comes first.
     """
     from configdb_sync.configdb import edits
+    from configdb_sync.overrides.checks import close_keys
     from configdb_sync.queries.comparison import compare_environments, compare_key, compare_nodes
 
     numbers = _numbers(environments)
@@ -196,7 +197,13 @@ def compare(
     if path is not None:
         found = compare_key(documents, path)
         if not found:
-            raise SettingsError(f"no node has the key {key}", way_out=f"configdb-sync find {key} --env {numbers[0]}")
+            with _settings(session, numbers[0], nodes) as settings:
+                per_node = ([layer.document for layer in one.everything] for one in settings)
+                close = dict.fromkeys(one for found_there in per_node for one in close_keys(found_there, path))
+            raise SettingsError(
+                f"no node has the key {key}",
+                way_out=f"did you mean {' or '.join(close)}?" if close else _all_keys(numbers[0]),
+            )
     else:
         found = compare_nodes(documents)
     if not output.is_own:
@@ -305,6 +312,10 @@ def _of_files(session: Session, place: Path, environment: int, node: str, arrang
         except DocumentError as error:
             show_note(f"The hiera.yaml of node {node} is not followed: {error.what}")
     return arrangement.of_files(node, files, own)
+
+
+def _all_keys(environment: int) -> str:
+    return f"`configdb-sync find '*' --env {environment}` lists all keys"
 
 
 def _numbers(text: str) -> list[int]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
 
 _LONGEST = 4096
+_ONE_LINE = "give a file with one line, the password"
 
 
 @click.group(cls=CommandGroup)
@@ -38,7 +39,9 @@ def keystone() -> None:
     multiple=True,
     help="Interface of the endpoint. Repeat it for several.  [default: all three]",
 )
-@click.option("--service", default="configdb", show_default=True, metavar="NAME", help="Name of the service.")
+@click.option(
+    "--service-name", "service", default="configdb", show_default=True, metavar="NAME", help="Name of the service."
+)
 @click.option("--user", metavar="NAME", help="User for the task or the service.  [default: no user is changed]")
 @file_option("--password-file", text="File with the user's password; - is standard input.", stdin=True)
 @click.option("--new-password", "renew", is_flag=True, help="Change the password of an existing user to this one.")
@@ -90,14 +93,14 @@ def _password(path: Path) -> str:
         if str(path) == "-":
             content = sys.stdin.buffer.read(_LONGEST + 1)
         else:
-            content = read_closed(path, "the password file", limit=_LONGEST + 1)
+            content = read_closed(path, "the password file", limit=_LONGEST + 1, way_out=_ONE_LINE)
         text = content.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise SettingsError(f"the password file {path} can't be read: {error.strerror}") from None
+        raise SettingsError(f"the password file {path} can't be read: {error.strerror}", way_out=_ONE_LINE) from None
     except UnicodeDecodeError:
-        raise SettingsError(f"the password file {path} is not UTF-8 text") from None
+        raise SettingsError(f"the password file {path} is not UTF-8 text", way_out=_ONE_LINE) from None
     if not text or "\n" in text or len(content) > _LONGEST:
-        raise SettingsError(f"the password file {path} must hold one line, the password")
+        raise SettingsError(f"the password file {path} is empty, too long, or has several lines", way_out=_ONE_LINE)
     return text
 
 

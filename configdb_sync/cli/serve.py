@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 def read_token(path: Path) -> str:
     """Return the token of a file of mode 0600. Raises ``SettingsError``."""
-    token = read_closed(path, "the token file").decode("latin-1").strip()
+    way_out = "name a file with a token of at least 16 ASCII characters"
+    token = read_closed(path, "the token file", way_out=way_out).decode("latin-1").strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable():
-        raise SettingsError(f"the token file {path} holds no token of at least 16 ASCII characters")
+        raise SettingsError(f"the token file {path} holds no such token", way_out=way_out)
     return token
 
 
@@ -208,8 +209,8 @@ def serve_tenants(
     from configdb_sync.http.session import RetryPolicy
     from configdb_sync.status_page.pages import StatusPage
     from configdb_sync.tenants import service
-    from configdb_sync.tenants.context import DAY, ApiLimits
     from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.requests import DAY, ApiLimits
     from configdb_sync.tenants.status_chain import Chain
     from configdb_sync.tenants.status_drivers import DriverServices, load
     from configdb_sync.web.service import JsonFormatter, TextFormatter, read_listen, use
@@ -290,7 +291,7 @@ class _Accesses:
         return self.token_file or self.session.state.tenants_token_file
 
     def admin(self) -> Access:
-        from configdb_sync.tenants.access import MetricsAccess
+        from configdb_sync.tenants.policy import MetricsAccess
 
         access = self._operators()
         if self.metrics_token_file is not None:
@@ -312,7 +313,7 @@ class _Accesses:
         return self._limited(self._users())
 
     def _users(self) -> Access:
-        from configdb_sync.tenants.access import TenantTokenAccess
+        from configdb_sync.tenants.policy import TenantTokenAccess
 
         if self.auth == "keystone":
             return _keystone(self._public_environ(), None, "configdb-sync-tenants-public")
@@ -330,7 +331,7 @@ class _Accesses:
     def public_sessions(self, access: Access) -> Sessions | None:
         """How tenants' users sign in."""
         from configdb_sync.status_page.sessions import TokenSessions
-        from configdb_sync.tenants.access import TenantTokenAccess
+        from configdb_sync.tenants.policy import TenantTokenAccess
 
         users = None if self.auth == "keystone" else self._users()
         if isinstance(users, TenantTokenAccess):
@@ -387,7 +388,9 @@ def usage(*, files: tuple[Path, ...], since: str | None, until: str | None, outp
             with path.open("rb") as file:
                 found.add(file, since, until)
         except OSError as error:
-            raise SettingsError(f"the usage log {path} can't be read: {error.strerror}") from None
+            raise SettingsError(
+                f"the usage log {path} can't be read: {error.strerror}", way_out="name the file of --usage-log"
+            ) from None
     if not output.is_own:
         rows = [{"tenant": tenant, **each.json()} for tenant, each in found.ordered()]
         output.show(rows, {"unreadable": found.unreadable})

@@ -190,7 +190,9 @@ def _services() -> Iterator[_Service]:
         try:
             drop_ins[units.UNITS[name]] = units.drop_in(name, _written(settings, session, options))
         except ValueError as error:
-            raise SettingsError(f"services.{name} would write to a folder whose name contains {error}") from None
+            raise SettingsError(
+                f"services.{name} would write to a folder whose name contains {error}", way_out="name another folder"
+            ) from None
         yield _Service(name, session, is_enabled(name, section), {**used, **options}, told, drop_ins)
 
 

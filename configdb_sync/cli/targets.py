@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from configdb_sync.cli.options import (
     env_option,
     file_option,
     node_names,
+    read_text,
     what_option,
     with_session,
 )
@@ -28,7 +27,7 @@ from configdb_sync.configdb import edits, typed
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
-from configdb_sync.names import RECORDS, LevelPath
+from configdb_sync.names import RECORDS, LevelPath, one_line
 
 if TYPE_CHECKING:
     from configdb_sync.cli.command_session import Session
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
 
 
 DATA_SOURCE = ("--data-source", "--resource", "-r", "data_source")
-_LONGEST_VALUE = 64 << 20  # What the embedded server takes as a body.
 _SHOWN = 12
+_LONGEST_SHOWN = 60
 AT_NEXT_SYNC = "The nodes get it at the next `configdb-sync sync`."
 
 
@@ -66,8 +65,12 @@ class ValueTarget:
     def level_paths(self, client: ConfigDBClient) -> list[LevelPath]:
         """Return the levels of the nodes that are named or have a role, else that of ``level_path``.
 
-        Raises as it, and ``SettingsError`` for both at once, and for a name or a role that no node has.
+        Raises as it, ``UnknownNameError`` if the environment isn't there, and ``SettingsError`` for both at once, and
+        for a name or a role that no node has.
         """
+        from configdb_sync.configdb import changes
+
+        changes.existing(client, self.environment)
         if not self.nodes and not self.roles:
             return [self.level_path(client)]
         from configdb_sync.cli.node_choice import chosen_places
@@ -239,9 +242,12 @@ def _given(path: KeyPath | None, value: str | None, value_file: Path | None, typ
         return None
     if value_file is not None:
         text = read_text(value_file, "the value file", "name it with --value-file")
-        return typed.parse(text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text, type_name)
+        text = text.removesuffix("\n").removesuffix("\r") if type_name == "str" else text
+        return typed.parse(text, type_name, f"the value file {value_file}")
     assert value is not None
-    return _on_command_line(typed.parse(value, type_name), path or ())
+    is_secret = path is None or masking.is_secret_path(path)
+    what = "--value" if is_secret else f"--value {one_line(repr(value), _LONGEST_SHOWN)}"
+    return _on_command_line(typed.parse(value, type_name, what), path or ())
 
 
 def _on_command_line(value: Json, path: KeyPath) -> Json:
@@ -270,21 +276,6 @@ def parse_setting(text: str) -> tuple[KeyPath, Json]:
         raise SettingsError(f"--set {edits.shown_key(path)}: {error.what}", way_out="the value is YAML") from None
     typed.check_texts([*path, found])
     return path, _on_command_line(found, path)
-
-
-def read_text(path: Path, what: str, way_out: str) -> str:
-    """Return the text of a file, ``-`` for standard input. ``what`` names the file in a ``SettingsError``."""
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
-            content = file.read(_LONGEST_VALUE + 1)
-    except OSError as error:
-        raise SettingsError(f"{what} {path} can't be read: {error.strerror}", way_out=way_out) from error
-    if len(content) > _LONGEST_VALUE:
-        raise SettingsError(f"{path} is larger than {_LONGEST_VALUE >> 20} MiB", way_out="ConfigDB takes no more")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
 def report(change: DocumentEdit, verb: str) -> None:

@@ -48,12 +48,12 @@ def _command(name: str, *, example: str) -> Callable[[Callable[..., Any]], Helpf
     def decorate(function: Callable[..., Any]) -> HelpfulCommand:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-
             try:
                 return function(*args, **kwargs)
             except RefusalError as refusal:
-                kind = StateError if refusal.status >= 500 else SettingsError
-                raise kind(refusal.what) from refusal
+                if refusal.status >= 500:
+                    raise StateError(refusal.what, way_out="try again later") from refusal
+                raise SettingsError(refusal.what, way_out="`configdb-sync tenants list` shows all tenants") from refusal
 
         made = tenants.command(name, example=f"configdb-sync tenants {example}")(with_session(*CONNECTION)(run))
         assert isinstance(made, HelpfulCommand)
@@ -200,7 +200,7 @@ def delete_command(session: Session, *, tenant: str, retention: float) -> None:
 
     The tenant can be recovered until the retention time is over.
     """
-    from configdb_sync.tenants.context import DAY
+    from configdb_sync.tenants.requests import DAY
 
     name = paths.tenant_id(tenant)
     with closing(session.registry()) as registry:
@@ -328,7 +328,7 @@ def purge_command(session: Session, *, clock_is_right: bool) -> None:
 
 def _check_clock(registry: Registry) -> None:
     from configdb_sync.tenants import queries, representations
-    from configdb_sync.tenants.context import DAY
+    from configdb_sync.tenants.requests import DAY
     from configdb_sync.tenants.rows import change_now
 
     now = change_now(SystemClock(), "", "").time
@@ -407,7 +407,7 @@ def token_command(session: Session, *, tenant: str) -> None:
 
     A tenant's user reads the tenant with it, where the service does not use Keystone.
     """
-    from configdb_sync.tenants.access import TenantTokenAccess
+    from configdb_sync.tenants.policy import TenantTokenAccess
 
     click.echo(TenantTokenAccess(session.state.tenants_public_key()).token(paths.tenant_id(tenant)))
 

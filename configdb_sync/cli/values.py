@@ -80,7 +80,12 @@ def get_value(target: ValueTarget, *, key: str | None, form: str, show_lookup: b
             document = client.effective(place.env, place.levels, place.definition)
         else:
             document = changes.read(client, place, kind)
-        click.echo(typed.text(document if path is None else edits.get(document, path), form))
+        try:
+            click.echo(typed.text(document if path is None else edits.get(document, path), form))
+        except SettingsError as error:
+            from configdb_sync.cli.override_checks import explained
+
+            raise explained(error, client, place) from None
 
 
 def _show_places(target: ValueTarget, path: KeyPath, form: str, kind: str | None) -> None:
@@ -170,7 +175,8 @@ def del_value(target: ValueTarget, *, key: str | None, comment: str | None, whol
 
     path = one_or_all(key, whole=whole, what="values")
     with target.session.client(comment=comment) as client:
-        _write(target, client, target.place(client), changes.deleting(path), "deleted", dry_run=dry_run)
+        place = target.place(client)
+        _write(target, client, place, changes.deleting(place, path), "deleted", dry_run=dry_run)
 
 
 def _write(

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _DURATION = "DURATION"
 _LOG = logging.getLogger(__name__)
+_PARALLEL = 2
+"""Nodes worked on at once if no setting says how many: the watch is in no hurry, and each takes memory."""
 
 
 @command("watch", example="configdb-sync watch --env 1 --from mcollective")
@@ -195,7 +197,10 @@ class _Watcher:
     def _opened(self, environment: int) -> Iterator[Run]:
         from configdb_sync.cli import execution
 
-        with execution.opened_run(self._session(environment), self._of(environment)) as run:
+        session = self._session(environment)
+        if session.settings.origins["parallel"] == "default":
+            session = dataclasses.replace(session, settings=dataclasses.replace(session.settings, parallel=_PARALLEL))
+        with execution.opened_run(session, self._of(environment)) as run:
             yield run
 
     def _session(self, environment: int) -> Session:

@@ -10,6 +10,8 @@ from configdb_sync.configdb.model import ChangeAuthor
 from configdb_sync.errors import SettingsError
 from configdb_sync.names import NAME_LIMIT, LevelPath
 
+_NAME = f"give 1 to {NAME_LIMIT} characters without / and NUL"
+
 _BY_ID = re.compile(r"(?P<head>/environments/\d+/(?:.+/)?resources/)\d+(?P<kind>/values|/overrides)")
 
 
@@ -20,15 +22,15 @@ def segment(text: str, what: str) -> str:
     ``NAME_LIMIT`` characters, or text that isn't Unicode. ``what`` names it in the error.
     """
     if not text or text in {".", ".."}:
-        raise SettingsError(f"{what} {text!r} can't stand in an address")
+        raise SettingsError(f"{what} {text!r} can't stand in an address", way_out=_NAME)
     if len(text) > NAME_LIMIT:
-        raise SettingsError(f"{what} {text[:40]!r}... has {len(text)} characters, the server keeps {NAME_LIMIT}")
+        raise SettingsError(f"{what} {text[:40]!r}... has {len(text)} characters", way_out=_NAME)
     if "/" in text or "\0" in text:
-        raise SettingsError(f"{what} {text!r} holds a character that no server takes there: '/' or NUL")
+        raise SettingsError(f"{what} {text!r} holds a character that no server takes there", way_out=_NAME)
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as error:
-        raise SettingsError(f"{what} {text!r} isn't Unicode text") from error
+        raise SettingsError(f"{what} {text!r} isn't Unicode text", way_out=_NAME) from error
 
 
 def level_path(levels: LevelPath) -> str:
@@ -42,7 +44,7 @@ def level_path(levels: LevelPath) -> str:
 def environment_path(env: int) -> str:
     """Return the path of an environment; ``SettingsError`` for an id that no server routes."""
     if env < 0:
-        raise SettingsError(f"environment {env}: an id is not negative")
+        raise SettingsError(f"environment {env} is no environment's number", way_out="a number is not negative")
     return f"/environments/{env}"
 
 

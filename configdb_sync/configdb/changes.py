@@ -18,9 +18,9 @@ from configdb_sync.configdb.model import (
     Environment,
     ServerKind,
 )
-from configdb_sync.errors import ConflictError, PreconditionError, SettingsError, UnknownNameError
+from configdb_sync.errors import ConflictError, PreconditionError, ProductError, SettingsError, UnknownNameError
 from configdb_sync.jsonvalues import Json, same
-from configdb_sync.names import LevelPath
+from configdb_sync.names import LevelPath, did_you_mean
 
 _ATTEMPTS = 60
 
@@ -69,7 +69,7 @@ def find_in(
     if data_source not in definitions:
         raise UnknownNameError(
             f"environment {env} has no data source {data_source}",
-            way_out=f"it has {', '.join(sorted(definitions)) or 'none'}",
+            way_out=f"{did_you_mean(data_source, definitions)}it has {', '.join(sorted(definitions)) or 'none'}",
         )
     last = len(inner) == len(environment.levels) > 0
     return DocumentAddress(env, inner, data_source, definitions[data_source].id, innermost=last)
@@ -107,12 +107,15 @@ def setting(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None
 
     It raises the errors of ``edits.put``.
     """
-    return _putting(path, value, lambda: above(client, place))
+    return _putting(place, path, value, lambda: above(client, place))
 
 
-def deleting(path: KeyPath | None) -> Make:
-    """Return what takes a key out of a document, or all if ``path`` is None; it raises the errors of ``edits.drop``."""
-    return lambda document: {} if path is None else edits.drop(document, path)
+def deleting(place: DocumentAddress, path: KeyPath | None) -> Make:
+    """Return what takes a key out of a place's document, or all if ``path`` is None.
+
+    It raises the errors of ``edits.drop``.
+    """
+    return _at(place, lambda document: {} if path is None else edits.drop(document, path))
 
 
 def override(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None, value: Json) -> DocumentEdit:
@@ -126,7 +129,7 @@ def overriding(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | N
     Below a top-level key the block that is effective there now is pinned with the leaf set. It raises the errors of
     ``edits.put``.
     """
-    return _putting(path, value, lambda: client.effective(place.env, place.levels, place.definition))
+    return _putting(place, path, value, lambda: client.effective(place.env, place.levels, place.definition))
 
 
 def free(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None) -> DocumentEdit:
@@ -140,12 +143,12 @@ def freeing(client: ConfigDBClient, place: DocumentAddress, path: KeyPath | None
     It raises ``edits.NotOverriddenError``.
     """
     if path is None:
-        return _emptied
+        return _at(place, _emptied)
 
     def freed(document: dict[str, Json]) -> dict[str, Json]:
         return edits.free(document, beneath(client, place) if len(path) > 1 else {}, path)
 
-    return freed
+    return _at(place, freed)
 
 
 def write(
@@ -215,14 +218,31 @@ def overrides_beside(
 
 def _emptied(document: dict[str, Json]) -> dict[str, Json]:
     if not document:
-        raise edits.NotOverriddenError("nothing is overridden there")
+        raise edits.NotOverriddenError("nothing is overridden there", way_out=edits.ALL_OVERRIDES)
     return {}
 
 
-def _putting(path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]) -> Make:
+def _at(place: DocumentAddress, make: Make) -> Make:
+    """Return ``make`` with errors that name the place."""
+
+    def made(document: dict[str, Json]) -> dict[str, Json]:
+        try:
+            return make(document)
+        except SettingsError as error:
+            raise located(error, place) from None
+
+    return made
+
+
+def located(error: SettingsError, place: DocumentAddress) -> ProductError:
+    """Return the error of a wrong key with the place where it was looked for."""
+    return error.located(data_source=f"{place.data_source} at {place.level_text}")
+
+
+def _putting(place: DocumentAddress, path: KeyPath | None, value: Json, beneath: Callable[[], dict[str, Json]]) -> Make:
     if path is not None:
         # What is beneath is read after the document: it is never older than what is written against the ETag.
-        return lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value)
+        return _at(place, lambda document: edits.put(document, beneath() if len(path) > 1 else {}, path, value))
     if not isinstance(value, dict):
         raise SettingsError(
             "a whole data source must be a mapping", way_out="name a key with --key, or --type json|yaml"

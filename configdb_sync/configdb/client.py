@@ -90,7 +90,7 @@ class ConfigDBClient:
         for text in (name, *data_sources):
             _check_name(text)
         if len(set(data_sources)) != len(data_sources):
-            raise SettingsError(f"a data source of component {name} is named twice")
+            raise SettingsError(f"a data source of component {name} is named twice", way_out="name it once")
         definitions: Json = [{"name": text, "content": None} for text in data_sources]
         return self._connection.create(
             "/components",
@@ -446,4 +446,4 @@ class ConfigDBClient:
 
 def _check_name(name: str) -> None:
     if not name or len(name) > NAME_LIMIT or "\0" in name:
-        raise SettingsError(f"{name[:60]!r} is no name: 1 to {NAME_LIMIT} characters without NUL")
+        raise SettingsError(f"{name[:60]!r} is no name", way_out=f"give 1 to {NAME_LIMIT} characters without NUL")

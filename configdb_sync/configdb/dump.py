@@ -33,6 +33,7 @@ from configdb_sync.store.encryption import Sealing
 from configdb_sync.store.keyring import Keyring
 
 FORMAT = 1
+_ANOTHER = "name a folder that `configdb-sync dump` wrote"
 OUTLINE = "environment.json"
 
 
@@ -83,7 +84,9 @@ class EnvironmentExport:
                 way_out="name them: --level nodes=1 --level nodes=2 ...",
             )
         if listed is not None and places:
-            raise SettingsError("--level is for tuning-box 0.1.0 alone: this server tells what it has")
+            raise SettingsError(
+                f"--level is for tuning-box 0.1.0 alone: {client.base} tells what it has", way_out="leave --level out"
+            )
         self._places = [(), *(places if listed is None else _places(self._environment, listed))]
 
     @property
@@ -279,7 +282,7 @@ class DumpWriter:
             with os.fdopen(handle, "wb") as file:
                 file.write(text if self._keyring is None else self._keyring.seal(text))
         except OSError as error:
-            raise SettingsError(f"{path} can't be written: {error.strerror}") from error
+            raise SettingsError(f"{path} can't be written: {error.strerror}", way_out="name a new folder") from error
 
 
 class DumpFiles:
@@ -304,13 +307,15 @@ def read(folder: Path, keyring: Keyring | None = None) -> tuple[Outline, DumpFil
     """
     sealing = Sealing(f"the dump {folder}", keyring)
     if not (folder / OUTLINE).is_file():
-        raise SettingsError(f"{folder} holds no dump: there is no {OUTLINE}")
+        raise SettingsError(f"{folder} holds no dump: there is no {OUTLINE}", way_out=_ANOTHER)
     outline = _outline(folder / OUTLINE, sealing)
     documents = DumpFiles(sorted(path for path in folder.glob("*.json") if path.name != OUTLINE), sealing)
     known = {name for names in outline.components.values() for name in names}
     for stored in documents:
         if stored.data_source not in known:
-            raise DocumentError(f"{folder} has a document of {stored.data_source!r}, which {OUTLINE} doesn't name")
+            raise DocumentError(
+                f"{folder} has a document of {stored.data_source!r}, which {OUTLINE} doesn't name", way_out=_ANOTHER
+            )
     return outline, documents
 
 
@@ -325,11 +330,11 @@ def _content(path: Path, sealing: Sealing) -> dict[str, Json]:
     try:
         content = jsonvalues.loads(sealing.open(path.read_bytes()))
     except OSError as error:
-        raise SettingsError(f"{path} can't be read: {error.strerror}") from error
+        raise SettingsError(f"{path} can't be read: {error.strerror}", way_out=_ANOTHER) from error
     except ValueError as error:
-        raise DocumentError(f"{path} isn't JSON of a dump: {type(error).__name__}") from None
+        raise DocumentError(f"{path} isn't JSON of a dump: {type(error).__name__}", way_out=_ANOTHER) from None
     if not isinstance(content, dict):
-        raise DocumentError(f"{path} isn't of a dump: it holds no object")
+        raise DocumentError(f"{path} isn't of a dump: it holds no object", way_out=_ANOTHER)
     return content
 
 
@@ -337,15 +342,17 @@ def _outline(path: Path, sealing: Sealing) -> Outline:
     content = _content(path, sealing)
     env, levels, components = (content.get(name) for name in ("environment", "levels", "components"))
     if content.get("format") != FORMAT:
-        raise DocumentError(f"{path} isn't of format {FORMAT}")
+        raise DocumentError(f"{path} isn't of format {FORMAT}", way_out=_ANOTHER)
     if not isinstance(env, int) or isinstance(env, bool) or not _texts(levels) or not isinstance(components, list):
-        raise DocumentError(f"{path} isn't of a dump: environment, levels or components are missing or wrong")
+        raise DocumentError(
+            f"{path} isn't of a dump: environment, levels or components are missing or wrong", way_out=_ANOTHER
+        )
     named = {}
     for component in components:
         if not isinstance(component, dict) or not isinstance(component.get("name"), str):
-            raise DocumentError(f"{path} has a component without a name")
+            raise DocumentError(f"{path} has a component without a name", way_out=_ANOTHER)
         if not _texts(component.get("data_sources")):
-            raise DocumentError(f"{path} has a component without data sources: {component['name']!r}")
+            raise DocumentError(f"{path} has a component without data sources: {component['name']!r}", way_out=_ANOTHER)
         named[component["name"]] = tuple(component["data_sources"])
     return Outline(env, tuple(levels), named)
 
@@ -354,9 +361,11 @@ def _stored(path: Path, sealing: Sealing) -> StoredDocuments:
     content = _content(path, sealing)
     levels, name, values, overrides = (content.get(key) for key in ("levels", "data_source", "values", "overrides"))
     if not isinstance(levels, list) or not all(_texts(pair) and len(pair) == 2 for pair in levels):
-        raise DocumentError(f"{path} isn't of a dump: its levels are wrong")
+        raise DocumentError(f"{path} isn't of a dump: its levels are wrong", way_out=_ANOTHER)
     if not isinstance(name, str) or not isinstance(values, dict) or not isinstance(overrides, dict):
-        raise DocumentError(f"{path} isn't of a dump: data source, values or overrides are missing or wrong")
+        raise DocumentError(
+            f"{path} isn't of a dump: data source, values or overrides are missing or wrong", way_out=_ANOTHER
+        )
     return StoredDocuments(tuple((pair[0], pair[1]) for pair in levels), name, values, overrides)
 
 

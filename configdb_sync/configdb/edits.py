@@ -12,9 +12,14 @@ from typing import TypeAlias
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Document, Json, same
+from configdb_sync.names import did_you_mean
 
 KeyPath: TypeAlias = tuple[str, ...]
 """Keys from a document's top level down; an item of a list by its index, as text."""
+
+
+ALL_OVERRIDES = "`configdb-sync overrides` lists the overrides of an environment"
+"""The way out for whoever looks for an override in the wrong place."""
 
 
 class NoSuchKeyError(SettingsError):
@@ -59,7 +64,7 @@ def get(document: Document, path: KeyPath) -> Json:
         elif isinstance(here, list) and (index := _index(here, part)) is not None:
             here = here[index]
         else:
-            raise NoSuchKeyError(f"there is no key {shown_key(path[: depth + 1])}", way_out=_offer(here))
+            raise NoSuchKeyError(f"there is no key {shown_key(path[: depth + 1])}", way_out=_offer(here, part))
     return here
 
 
@@ -186,18 +191,22 @@ def _index(items: list[Json], part: str) -> int | None:
     return None
 
 
-def _offer(here: Json) -> str:
+def _offer(here: Json, wanted: str = "") -> str:
     if isinstance(here, dict):
         keys = sorted(here)
         listed = ", ".join(keys[:12]) + (", ..." if len(keys) > 12 else "")
-        return f"the keys there: {listed}" if keys else "there are no keys"
+        return f"{did_you_mean(wanted, keys)}the keys there: {listed}" if keys else "there are no keys"
     if isinstance(here, list):
         return f"a list of {len(here)}: an index counts from 0" if here else "the list there is empty"
     return "what is there holds no keys"
 
 
 def _overridden(overrides: Document) -> str:
-    return f"overridden there: {', '.join(sorted(overrides))}" if overrides else "nothing is overridden there"
+    return (
+        f"overridden there: {', '.join(sorted(overrides))}"
+        if overrides
+        else f"nothing is overridden there; {ALL_OVERRIDES}"
+    )
 
 
 def _leaves(block: Json, beneath: Json, top: str) -> str:

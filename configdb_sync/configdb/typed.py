@@ -53,9 +53,13 @@ class _Once(yaml.CSafeLoader):
     """Refuses a key that a mapping has twice: of what a person wrote, one of both would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [(key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if len(set(keys)) < len(keys):
-            raise ValueError("a mapping has a key twice")
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    # The key is not shown: what is read may be a secret.
+                    raise ValueError(f"a mapping has a key twice, line {key.start_mark.line + 1}")
+                seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep=deep)
 
 
@@ -104,10 +108,20 @@ _READERS: Mapping[str, Callable[[str], Json]] = {
 TYPES = tuple(_READERS)
 
 
-def parse(text: str, kind: str) -> Json:
+_TAKES = {
+    "null": "null takes no value",
+    "int": "int takes digits, such as 5",
+    "float": "float takes digits, such as 0.5",
+    "bool": "bool takes true or false",
+    "json": 'json takes texts in quotes: "x"',
+    "yaml": 'yaml takes what a file may hold: [1, "x"]',
+}
+
+
+def parse(text: str, kind: str, what: str = "the value") -> Json:
     """Return the value of ``text`` read as ``kind`` (one of ``TYPES``).
 
-    Raises ``SettingsError``, whose text doesn't show the value.
+    Raises ``SettingsError`` that calls the value ``what`` and doesn't show it.
     """
     try:
         return _READERS[kind](text)
@@ -115,7 +129,7 @@ def parse(text: str, kind: str) -> Json:
         reason = f"not JSON, line {error.lineno}, column {error.colno}"
     except ValueError as error:
         reason = str(error)
-    raise SettingsError(f"the value can't be read as {kind}: {reason}", way_out="see --type")
+    raise SettingsError(f"{what} can't be read as {kind}: {reason}", way_out=f"{_TAKES[kind]}; see --type")
 
 
 def check_texts(value: Json) -> None:

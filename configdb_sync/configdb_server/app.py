@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
-from werkzeug.routing import BaseConverter, Map, Rule
+from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from configdb_sync.configdb_server import components, documents, environments, overrides
@@ -145,32 +145,22 @@ class KeystoneRoles:
             raise refuse(403, f"user {caller.name!r} may not {doing} anything here: it needs the role {roles}")
 
 
+@dataclass(frozen=True)
 class ConfigDBApplication:
     """The embedded ConfigDB as a WSGI callable; thread-safe; all its state is in the database."""
 
-    def __init__(
-        self,
-        database: Database,
-        access: Access,
-        roles: KeystoneRoles | None,
-        limits: ServerLimits,
-        clock: Callable[[], datetime],
-        *,
-        behind_proxy: bool,
-        gauges: Gauges | None = None,
-    ) -> None:
-        self._gauges = gauges
-        self._database = database
-        self._access = access
-        self._roles = roles
-        self._limits = limits
-        self._clock = clock
-        self._behind_proxy = behind_proxy
-        self._routes = _map().bind("")
+    database: Database
+    access: Access
+    roles: KeystoneRoles | None
+    limits: ServerLimits
+    clock: Callable[[], datetime]
+    behind_proxy: bool = field(kw_only=True)
+    gauges: Gauges | None = field(default=None, kw_only=True)
+    routes: MapAdapter = field(default_factory=lambda: _map().bind(""), init=False)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        if self._behind_proxy:
+        if self.behind_proxy:
             environ["REMOTE_ADDR"] = client_address(environ, behind_proxy=True)
         response = self._answer(Request(environ, populate_request=False))
         response.headers[PRODUCT_HEADER] = PRODUCT
@@ -178,16 +168,15 @@ class ConfigDBApplication:
 
     def close(self) -> None:
         """Give the database's connections back."""
-        self._database.close()
+        self.database.close()
 
     def _answer(self, request: Request) -> Response:
         try:
-            path = _path(request)
-            if path in _OPERATING:
+            if (path := request.environ.get("PATH_INFO", "")) in _OPERATING:
                 return self._operating(path, request)
             author = self._author(request)
-            handler, arguments = self._route(path, request.method)
-            call = ConfigDBRequest(request, self._database, self._limits, author, self._clock)
+            handler, arguments = self._route(_path(request), request.method)
+            call = ConfigDBRequest(request, self.database, self.limits, author, self.clock)
             return handler(call, **arguments)
         except RefusalError as refusal:
             if refusal.status >= 500:
@@ -210,14 +199,14 @@ class ConfigDBApplication:
         if request.method not in _READING:
             raise refuse(405, f"{request.method[:20]} isn't possible here, but GET, HEAD", ("Allow", "GET, HEAD"))
         if path == "/healthz":
-            self._database.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
+            self.database.read(lambda connection: connection.execute(sa.select(sa.literal(1))).scalar())
             return json_response({"status": "ok"})
-        if self._gauges is None:
+        if self.gauges is None:
             raise refuse(404, "there is nothing at this URL")
-        if not has_token(request.environ, self._gauges.token):
+        if not has_token(request.environ, self.gauges.token):
             self._author(request)
         try:
-            return ApiResponse(200, self._gauges.text(), kind=KIND)
+            return ApiResponse(200, self.gauges.text(), kind=KIND)
         except StateError as error:
             raise refuse(503, "the database of runs can't be used now", ("Retry-After", "5")) from error
 
@@ -226,15 +215,15 @@ class ConfigDBApplication:
 
         Raises ``RefusalError``: 400 for a name that can't be read, 401, 403, 429.
         """
-        caller = self._access.caller(request.environ)
-        if self._roles is None:
+        caller = self.access.caller(request.environ)
+        if self.roles is None:
             return header_text(request.headers, AUTHOR_HEADER) or caller.name
-        self._roles.check(caller, writing=request.method not in _READING)
+        self.roles.check(caller, writing=request.method not in _READING)
         return caller.name
 
     def _route(self, path: str, method: str) -> tuple[Handler, dict[str, Any]]:
         try:
-            endpoint, arguments = self._routes.match(path, method="GET")
+            endpoint, arguments = self.routes.match(path, method="GET")
         except (NotFound, MethodNotAllowed):
             raise refuse(404, "there is nothing at this URL") from None
         if endpoint == "below":

@@ -5,7 +5,6 @@ Stored documents refer to the id of a definition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
@@ -25,6 +24,7 @@ from configdb_sync.configdb_server.messages import (
     no_content,
     object_of,
     reachable,
+    refuse_twice,
     required,
 )
 from configdb_sync.jsonvalues import Json, loads
@@ -45,7 +45,7 @@ def create_component(request: ConfigDBRequest) -> ApiResponse:
     fields = object_of(request.body(), "a component")
     name = name_of(required(fields, "name", "a component"), "a component's name", numeric=True)
     made = [new_definition(item) for item in list_of(fields.get("resource_definitions", []), "resource_definitions")]
-    _refuse_twice(definition["name"] for definition in made)
+    refuse_twice([definition["name"] for definition in made], "resource definition")
 
     def work(connection: Connection) -> Json:
         found = connection.execute(insert(_COMPONENTS).values(name=name).returning(_COMPONENTS.c.id)).scalar_one()
@@ -140,14 +140,6 @@ def _components(connection: Connection, component: int | None) -> list[Json]:
     return list(found.values())
 
 
-def _refuse_twice(names: Iterable[str]) -> None:
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise refuse(409, f"the resource definition {quoted(name)} is given twice")
-        seen.add(name)
-
-
 def _no_component(component: int) -> RefusalError:
     return refuse(404, f"component {quoted(component, 40)} not found")
 
@@ -172,7 +164,8 @@ def list_definitions(request: ConfigDBRequest) -> ApiResponse:
     statement = definition_rows()
     given = request.args.get("component_id")
     if given is not None:
-        statement = statement.where(_DEFINITIONS.c.component_id == _number(given) if given else _without_component())
+        column = _DEFINITIONS.c.component_id
+        statement = statement.where(column == _number(given) if given else column.is_(None))
     rows = request.read(lambda connection: connection.execute(statement).all())
     return json_response([definition_of(row) for row in rows])
 
@@ -235,14 +228,7 @@ def definition_keys(request: ConfigDBRequest, definition: int, operation: str) -
         paths = read_paths(request)
 
     def work(connection: Connection) -> Json:
-        if not is_id(definition):
-            raise no_definition(definition)
-        text = connection.execute(
-            select(_DEFINITIONS.c.content).where(_DEFINITIONS.c.id == definition)
-        ).scalar_one_or_none()
-        if text is None:
-            raise no_definition(definition)
-        changed = operate(operation, loads(text), paths)
+        changed = operate(operation, _one_definition(connection, definition)["content"], paths)
         if operation != "get":
             checked = checked_result(changed, request.limits.body)
             connection.execute(update(_DEFINITIONS).where(_DEFINITIONS.c.id == definition).values(content=checked))
@@ -294,10 +280,6 @@ def _number(text: str) -> int:
     if isinstance(number, str):
         raise refuse(400, f"component_id must be a number, not {quoted(text)}")
     return number if is_id(number) else -1
-
-
-def _without_component() -> Any:
-    return _DEFINITIONS.c.component_id.is_(None)
 
 
 def _definition_conflict(component: int | None, name: str | None) -> RefusalError:

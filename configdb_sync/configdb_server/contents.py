@@ -55,27 +55,13 @@ class DocumentContent:
     key_digests: Mapping[str, str]
 
 
-class _Known:
-    """What was found out of a value's text: its digest, and whether it is written as we write it.
+_known: dict[bytes, tuple[str, bool]] = {}
+"""What was found out of a value's text, by its digest: the value's digest, and whether it is written as we write it.
 
-    A fact of the text alone, so it is never out of date; nodes of an environment have most of their blocks in common,
-    and a changed document most of those that it had. Held by digest, and only so many.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: dict[bytes, tuple[str, bool]] = {}
-
-    def look(self, key: bytes) -> tuple[str, bool] | None:
-        return self._found.get(key)
-
-    def keep(self, key: bytes, digest: str, *, compact: bool) -> None:
-        if len(self._found) >= self._most:
-            self._found = {}
-        self._found[key] = (digest, compact)
-
-
-_known = _Known(16_384)
+A fact of the text alone, so it is never out of date; nodes of an environment have most of their blocks in common, and a
+changed document most of those that it had.
+"""
+_MOST_KNOWN = 16_384
 
 
 def content_of_text(text: str) -> DocumentContent:
@@ -91,12 +77,14 @@ def content_of_text(text: str) -> DocumentContent:
         if len(digests) == MAX_KEYS and key not in digests:
             raise _too_many_keys()
         name = hashlib.sha256(own.encode("utf-8", "surrogatepass")).digest()
-        known = _known.look(name)
+        known = _known.get(name)
         if known is None:
             check_depth([value])
             texts[key] = checked_text(value)
             digests[key] = value_digest(value)
-            _known.keep(name, digests[key], compact=texts[key] == own)
+            if len(_known) >= _MOST_KNOWN:
+                _known.clear()
+            _known[name] = (digests[key], texts[key] == own)
         else:
             digests[key], compact = known
             texts[key] = own if compact else dumps(value)

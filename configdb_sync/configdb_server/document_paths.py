@@ -175,12 +175,13 @@ _ALL = (
 )
 
 
-def find(connection: Connection, environment: int, levels: Levels, resource: int | str) -> DocumentPlace:
-    """Return the place of a document.
+def find_document(connection: Connection, environment: int, path: DocumentPath) -> DocumentPlace:
+    """Return the place of the document that a path names.
 
     Raises ``RefusalError``: 404 for an environment, level or definition that isn't there, 409 for a name that two of
     the environment's components have.
     """
+    levels, resource = path.levels, path.resource
     rows: Sequence[Row[Any]] = ()
     if is_id(environment):
         # An id that no database holds is asked for as one that none has.
@@ -199,11 +200,6 @@ def find(connection: Connection, environment: int, levels: Levels, resource: int
             f"resource definition {quoted(resource)} is ambiguous in environment {environment}: use an id of {ids}",
         )
     return DocumentPlace(environment, found[0], levels)
-
-
-def find_document(connection: Connection, environment: int, path: DocumentPath) -> DocumentPlace:
-    """Return the place of the document that a path names. Raises ``RefusalError`` 404, 409."""
-    return find(connection, environment, path.levels, path.resource)
 
 
 def check_chain(connection: Connection, environment: int, levels: Levels) -> None:

@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    CompoundSelect,
-    Connection,
-    Text,
-    bindparam,
-    delete,
-    insert,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
@@ -74,15 +64,15 @@ _VALUES = _CONTENTS.alias("values_content_row")
 _OVERRIDES = _CONTENTS.alias("overrides_content_row")
 
 
-ENVIRONMENT = bindparam("environment", type_=BigInteger)
+ENVIRONMENT = sa.bindparam("environment", type_=sa.BigInteger)
 
 
 def at_place(number: int) -> tuple[Any, ...]:
     """Return the conditions for the documents at one place of a chain, whose parameters are ``chain_parameters``."""
     return (
         _DOCUMENTS.c.environment_id == ENVIRONMENT,
-        _DOCUMENTS.c.level == bindparam(f"level_{number}", type_=Text),
-        _DOCUMENTS.c.level_value == bindparam(f"value_{number}", type_=Text),
+        _DOCUMENTS.c.level == sa.bindparam(f"level_{number}", type_=sa.Text),
+        _DOCUMENTS.c.level_value == sa.bindparam(f"value_{number}", type_=sa.Text),
     )
 
 
@@ -95,35 +85,22 @@ def chain_parameters(environment: int, chain: Sequence[tuple[str, str]]) -> dict
 
 
 @functools.lru_cache(64)
-def _chain(depth: int, *, bodies: bool) -> CompoundSelect[Any]:
+def _chain(depth: int, *, bodies: bool) -> sa.CompoundSelect[Any]:
     # One exact look into the index for each place, whatever the planner believes of the table: by lists of levels
     # and values a database without statistics reads all documents of the data source.
     joined = _DOCUMENTS.outerjoin(_VALUES, _VALUES.c.address == _DOCUMENTS.c.values_content).outerjoin(
         _OVERRIDES, _OVERRIDES.c.address == _DOCUMENTS.c.overrides_content
     )
-    with_bodies = select(
+    with_bodies = sa.select(
         *_columns(), _VALUES.c.body.label("values_body"), _OVERRIDES.c.body.label("overrides_body")
     ).select_from(joined)
-    one = with_bodies if bodies else select(*_columns())
-    return union_all(
-        *(
-            one.where(*at_place(number), _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger))
-            for number in range(depth)
-        )
-    )
+    one = with_bodies if bodies else sa.select(*_columns())
+    return sa.union_all(*(one.where(*at_place(number), _OF_DEFINITION) for number in range(depth)))
 
 
-_LOCKED = (
-    select(*_columns())
-    .where(
-        _DOCUMENTS.c.environment_id == bindparam("environment", type_=BigInteger),
-        _DOCUMENTS.c.definition_id == bindparam("definition", type_=BigInteger),
-        _DOCUMENTS.c.level == bindparam("level", type_=Text),
-        _DOCUMENTS.c.level_value == bindparam("level_value", type_=Text),
-    )
-    .with_for_update()
-)
-_BODY = select(_CONTENTS.c.body).where(_CONTENTS.c.address == bindparam("address", type_=Text))
+_OF_DEFINITION = _DOCUMENTS.c.definition_id == sa.bindparam("definition", type_=sa.BigInteger)
+_LOCKED = sa.select(*_columns()).where(*at_place(0), _OF_DEFINITION).with_for_update()
+_BODY = sa.select(_CONTENTS.c.body).where(_CONTENTS.c.address == sa.bindparam("address", type_=sa.Text))
 
 
 def both_of(row: Any) -> Both:
@@ -152,8 +129,11 @@ def read_one(connection: Connection, place: DocumentPlace) -> Both:
 def _rows(
     connection: Connection, place: DocumentPlace, chain: Sequence[tuple[str, str]], *, bodies: bool
 ) -> Iterable[Any]:
-    told = {**chain_parameters(place.environment, chain), "definition": place.definition}
-    return connection.execute(_chain(len(chain), bodies=bodies), told)
+    return connection.execute(_chain(len(chain), bodies=bodies), _parameters(place, chain))
+
+
+def _parameters(place: DocumentPlace, chain: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {**chain_parameters(place.environment, chain), "definition": place.definition}
 
 
 def effective_digest(connection: Connection, chain: Sequence[Both]) -> str:
@@ -182,7 +162,7 @@ def key_digests(connection: Connection, addresses: Iterable[str | None]) -> dict
     for start in range(0, len(wanted), 500):
         part = wanted[start : start + 500]
         rows = connection.execute(
-            select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
+            sa.select(_CONTENTS.c.address, _CONTENTS.c.key_digests).where(_CONTENTS.c.address.in_(part))
         )
         found.update((row.address, digests_of(row.key_digests)) for row in rows)
     return found
@@ -214,7 +194,8 @@ def change(
     """
     row = _lock(request.database, connection, place, create=not must_exist)
     if row is None:
-        raise refuse(404, f"nothing is stored for resource definition {place.definition} at {_where(place)}")
+        where = f"{place_of(place.levels)} of environment {place.environment}"
+        raise refuse(404, f"nothing is stored for resource definition {place.definition} at {where}")
     present = both_of(row).half(kind)
     if not preconditions.hold(present.digest, exists=present.version > 0):
         raise refuse(412, f"the {kind} aren't what the condition names", ("ETag", f'"{present.digest}"'))
@@ -247,17 +228,17 @@ def change(
 
 @functools.cache
 def _writes(dialect: str, kind: str) -> Sequence[Any]:
-    content = insert_of(dialect)(_CONTENTS).values({column.name: bindparam(column.name) for column in _CONTENTS.c})
+    content = insert_of(dialect)(_CONTENTS).values({column.name: sa.bindparam(column.name) for column in _CONTENTS.c})
     content = content.on_conflict_do_nothing()
-    version = insert(_VERSIONS).values({column.name: bindparam(column.name) for column in _VERSIONS.c})
+    version = sa.insert(_VERSIONS).values({column.name: sa.bindparam(column.name) for column in _VERSIONS.c})
     document = (
-        update(_DOCUMENTS)
-        .where(_DOCUMENTS.c.id == bindparam("document_id"))
+        sa.update(_DOCUMENTS)
+        .where(_DOCUMENTS.c.id == sa.bindparam("document_id"))
         .values(
             {
-                f"{kind}_version": bindparam("number"),
-                f"{kind}_digest": bindparam("digest"),
-                f"{kind}_content": bindparam("content"),
+                f"{kind}_version": sa.bindparam("number"),
+                f"{kind}_digest": sa.bindparam("digest"),
+                f"{kind}_content": sa.bindparam("content"),
             }
         )
     )
@@ -269,12 +250,7 @@ def _writes(dialect: str, kind: str) -> Sequence[Any]:
 
 def _lock(database: Database, connection: Connection, place: DocumentPlace, *, create: bool) -> Any:
     level, value = place.own
-    key = {
-        "environment": place.environment,
-        "definition": place.definition,
-        "level": level,
-        "level_value": value,
-    }
+    key = _parameters(place, [place.own])
     found = connection.execute(_LOCKED, key).first()
     if found is not None or not create:
         return found
@@ -294,12 +270,8 @@ def _lock(database: Database, connection: Connection, place: DocumentPlace, *, c
 
 def _prune(connection: Connection, document: int, kind: Kind, upto: int) -> None:
     gone = connection.execute(
-        delete(_VERSIONS)
+        sa.delete(_VERSIONS)
         .where(_VERSIONS.c.document_id == document, _VERSIONS.c.kind == kind, _VERSIONS.c.number <= upto)
         .returning(_VERSIONS.c.content)
     ).scalars()
     sweep(connection, sorted(set(gone)))
-
-
-def _where(place: DocumentPlace) -> str:
-    return f"{place_of(place.levels)} of environment {place.environment}"

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, select, union_all
 
 from configdb_sync.configdb import level_merge
 from configdb_sync.configdb_server import schema
-from configdb_sync.configdb_server.contents import DocumentContent, content_of, digests_of, document_of, text_of
+from configdb_sync.configdb_server.contents import DocumentContent, content_of, document_of, text_of
 from configdb_sync.configdb_server.document_paths import (
     ROOT,
     DocumentPath,
@@ -62,6 +62,11 @@ from configdb_sync.web.responses import ApiResponse, json_response
 _DOCUMENTS = schema.documents
 _CONTENTS = schema.contents
 _VERSIONS = schema.versions
+_DEFINITIONS = schema.resource_definitions
+_LINKS = schema.environment_components
+_VERSIONS_OF_DOCUMENTS = _DOCUMENTS.join(_VERSIONS, _VERSIONS.c.document_id == _DOCUMENTS.c.id).join(
+    _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
+)
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -204,11 +209,7 @@ def show_history(request: ConfigDBRequest, environment: int, path: DocumentPath)
         place = find_document(connection, environment, path)
         statement = (
             select(*_VERSIONS.c, _CONTENTS.c.digest)
-            .select_from(
-                _DOCUMENTS.join(_VERSIONS, _VERSIONS.c.document_id == _DOCUMENTS.c.id).join(
-                    _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
-                )
-            )
+            .select_from(_VERSIONS_OF_DOCUMENTS)
             .where(*_kept(place, path.kind, request.limits))
             .order_by(_VERSIONS.c.number.desc())
         )
@@ -234,9 +235,9 @@ def revert(request: ConfigDBRequest, environment: int, path: DocumentPath) -> Ap
     def work(connection: Connection) -> Changed:
         place = find_document(connection, environment, path)
         old = version_of(connection, place, path.kind, path.argument, request.limits)
-        content = DocumentContent(
-            text_of(old.body), old.address or "", old.digest, _key_digests(connection, old.address or "")
-        )
+        address = old.address or ""
+        digests = key_digests(connection, [address])[address]
+        content = DocumentContent(text_of(old.body), address, old.digest, digests)
         said = authorship if authorship.comment else replace(authorship, comment=f"revert to version {old.version}")
         return change(
             request, connection, place, path.kind, preconditions=preconditions, authorship=said, new=lambda _: content
@@ -256,11 +257,7 @@ def version_of(connection: Connection, place: DocumentPlace, kind: Kind, text: s
     number = int(text) if len(text) < 10 else 0
     row = connection.execute(
         select(_VERSIONS.c.number, _CONTENTS.c.digest, _CONTENTS.c.address, _CONTENTS.c.body)
-        .select_from(
-            _DOCUMENTS.join(_VERSIONS, _VERSIONS.c.document_id == _DOCUMENTS.c.id).join(
-                _CONTENTS, _CONTENTS.c.address == _VERSIONS.c.content
-            )
-        )
+        .select_from(_VERSIONS_OF_DOCUMENTS)
         .where(*_kept(place, kind, limits), _VERSIONS.c.number == number)
     ).first()
     if row is None:
@@ -283,15 +280,6 @@ def _kept(place: DocumentPlace, kind: Kind, limits: ServerLimits) -> tuple[Any, 
         _VERSIONS.c.kind == kind,
         _VERSIONS.c.number > _DOCUMENTS.c[f"{kind}_version"] - limits.versions,
     )
-
-
-def _key_digests(connection: Connection, address: str) -> dict[str, str]:
-    stored = connection.execute(select(_CONTENTS.c.key_digests).where(_CONTENTS.c.address == address)).scalar_one()
-    return digests_of(stored)
-
-
-_DEFINITIONS = schema.resource_definitions
-_LINKS = schema.environment_components
 
 
 def show_etags(request: ConfigDBRequest, environment: int, levels: Levels) -> ApiResponse:

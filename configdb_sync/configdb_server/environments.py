@@ -18,6 +18,7 @@ from configdb_sync.configdb_server.messages import (
     no_content,
     object_of,
     reachable,
+    refuse_twice,
     required,
 )
 from configdb_sync.jsonvalues import Json
@@ -248,9 +249,7 @@ def _references(value: Json) -> list[int | str]:
 
 def _level_names(value: Json) -> list[str]:
     names = [_level_name(item) for item in list_of(value, "hierarchy_levels")]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise refuse(409, f"the hierarchy level {quoted(name)} is given twice")
+    refuse_twice(names, "hierarchy level")
     return names
 
 

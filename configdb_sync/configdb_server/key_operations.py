@@ -20,8 +20,6 @@ from configdb_sync.web.refusals import refuse
 
 _PLACE = re.compile(r"-?[0-9]{1,19}")  # no list is longer
 
-OPERATIONS = ("set", "delete", "get")
-
 
 @dataclass(eq=False)
 class KeyPathError(ConfigDBError):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from configdb_sync.store.database import Database
 
@@ -43,36 +43,29 @@ _ALL = text("SELECT pg_advisory_xact_lock(:catalog, 0)").bindparams(catalog=_CAT
 
 def change_contents(database: Database, environment: int, work: Work[Result]) -> Result:
     """Return what ``work`` does to documents of an environment, whose structure stays as it is meanwhile."""
-
-    def locked(connection: Connection) -> Result:
-        if database.postgresql:
-            connection.execute(_CONTENTS, {"number": _key(environment)})
-        return work(connection)
-
     # A content that another transaction's sweep takes away at this moment breaks the version's foreign key.
-    return database.write(locked, meeting=True)
+    return _locked(database, work, _CONTENTS, meeting=True, number=_key(environment))
 
 
 def change_places(database: Database, environment: int, work: Work[Result]) -> Result:
     """Return what ``work`` does to one environment; nothing is written in it meanwhile."""
-
-    def locked(connection: Connection) -> Result:
-        if database.postgresql:
-            connection.execute(_PLACES, {"number": _key(environment)})
-        return work(connection)
-
-    return database.write(locked)
+    return _locked(database, work, _PLACES, number=_key(environment))
 
 
 def change_catalog(database: Database, work: Work[Result]) -> Result:
     """Return what ``work`` does to components, definitions or the set of environments; it is alone meanwhile."""
+    return _locked(database, work, _ALL)
 
+
+def _locked(
+    database: Database, work: Work[Result], locks: TextClause, *, meeting: bool = False, **values: int
+) -> Result:
     def locked(connection: Connection) -> Result:
         if database.postgresql:
-            connection.execute(_ALL)
+            connection.execute(locks, values)
         return work(connection)
 
-    return database.write(locked)
+    return database.write(locked, meeting=meeting)
 
 
 def _key(environment: int) -> int:

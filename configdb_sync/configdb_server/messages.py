@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -180,6 +180,13 @@ def name_of(value: Json, what: str, *, numeric: bool = False) -> str:
     if not is_unicode(value):
         raise refuse(422, f"{what} holds half a surrogate pair")
     return value
+
+
+def refuse_twice(names: Sequence[str], what: str) -> None:
+    """Raise ``RefusalError`` 409 if one of the names is given twice; ``what`` says of what they are."""
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise refuse(409, f"the {what} {quoted(name)} is given twice")
 
 
 def reachable(name: str) -> bool:

@@ -11,150 +11,131 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    select,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection
 from sqlalchemy.types import TypeEngine
 
 from configdb_sync.errors import ConfigDBError
 from configdb_sync.store.database import Database
 from configdb_sync.store.encryption import Sealed, SealedTable, SealedText
 from configdb_sync.store.opening import TableSet, opened
+from configdb_sync.store.schema import NAMING
 from configdb_sync.web.refusals import RefusalError
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    }
-)
+metadata = sa.MetaData(naming_convention=NAMING)
 
 
 def _id_type() -> TypeEngine[int]:
-    return BigInteger().with_variant(Integer, "sqlite")
+    return sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-components = Table(
+components = sa.Table(
     "components",
     metadata,
-    Column("id", _id_type(), primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
+    sa.Column("id", _id_type(), primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
     sqlite_autoincrement=True,  # values hang on definitions' ids: none is ever given twice
 )
 
-resource_definitions = Table(
+resource_definitions = sa.Table(
     "resource_definitions",
     metadata,
-    Column("id", _id_type(), primary_key=True),
-    Column("component_id", _id_type(), ForeignKey("components.id", ondelete="CASCADE"), nullable=True),
-    Column("name", Text, nullable=False),
-    Column("content", Text, nullable=False, server_default="null"),
-    UniqueConstraint("component_id", "name"),
+    sa.Column("id", _id_type(), primary_key=True),
+    sa.Column("component_id", _id_type(), sa.ForeignKey("components.id", ondelete="CASCADE"), nullable=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("content", sa.Text, nullable=False, server_default="null"),
+    sa.UniqueConstraint("component_id", "name"),
     sqlite_autoincrement=True,
 )
 
-environments = Table("environments", metadata, Column("id", BigInteger, primary_key=True, autoincrement=False))
+environments = sa.Table("environments", metadata, sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False))
 
-environment_components = Table(
+environment_components = sa.Table(
     "environment_components",
     metadata,
-    Column("environment_id", BigInteger, ForeignKey("environments.id", ondelete="CASCADE"), primary_key=True),
-    Column(
+    sa.Column("environment_id", sa.BigInteger, sa.ForeignKey("environments.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column(
         "component_id",
         _id_type(),
-        ForeignKey("components.id", ondelete="CASCADE"),
+        sa.ForeignKey("components.id", ondelete="CASCADE"),
         primary_key=True,
         index=True,
     ),
 )
 
-hierarchy_levels = Table(
+hierarchy_levels = sa.Table(
     "hierarchy_levels",
     metadata,
-    Column("id", _id_type(), primary_key=True),
-    Column("environment_id", BigInteger, ForeignKey("environments.id", ondelete="CASCADE"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    UniqueConstraint("environment_id", "name"),
+    sa.Column("id", _id_type(), primary_key=True),
+    sa.Column("environment_id", sa.BigInteger, sa.ForeignKey("environments.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.UniqueConstraint("environment_id", "name"),
     sqlite_autoincrement=True,
 )
 
-contents = Table(
+contents = sa.Table(
     "contents",
     metadata,
-    Column("address", String(64), primary_key=True),
-    Column("digest", SealedText, nullable=False),
-    Column("body", Sealed, nullable=False),
-    Column("key_digests", Sealed, nullable=False),
+    sa.Column("address", sa.String(64), primary_key=True),
+    sa.Column("digest", SealedText, nullable=False),
+    sa.Column("body", Sealed, nullable=False),
+    sa.Column("key_digests", Sealed, nullable=False),
 )
 
 # The current contents have no foreign key: each is also a version's, and that one has it.
-documents = Table(
+documents = sa.Table(
     "documents",
     metadata,
-    Column("id", _id_type(), primary_key=True),
-    Column("environment_id", BigInteger, ForeignKey("environments.id", ondelete="CASCADE"), nullable=False),
-    Column(
+    sa.Column("id", _id_type(), primary_key=True),
+    sa.Column("environment_id", sa.BigInteger, sa.ForeignKey("environments.id", ondelete="CASCADE"), nullable=False),
+    sa.Column(
         "definition_id",
         _id_type(),
-        ForeignKey("resource_definitions.id", ondelete="CASCADE"),
+        sa.ForeignKey("resource_definitions.id", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),
-    Column("level", Text, nullable=False),
-    Column("level_value", Text, nullable=False),
-    Column("values_version", Integer, nullable=False, server_default="0"),
-    Column("values_digest", SealedText, nullable=False),
-    Column("values_content", String(64), nullable=True),
-    Column("overrides_version", Integer, nullable=False, server_default="0"),
-    Column("overrides_digest", SealedText, nullable=False),
-    Column("overrides_content", String(64), nullable=True),
-    UniqueConstraint("environment_id", "definition_id", "level", "level_value"),
-    Index("ix_documents_place", "environment_id", "level", "level_value"),
+    sa.Column("level", sa.Text, nullable=False),
+    sa.Column("level_value", sa.Text, nullable=False),
+    sa.Column("values_version", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("values_digest", SealedText, nullable=False),
+    sa.Column("values_content", sa.String(64), nullable=True),
+    sa.Column("overrides_version", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("overrides_digest", SealedText, nullable=False),
+    sa.Column("overrides_content", sa.String(64), nullable=True),
+    sa.UniqueConstraint("environment_id", "definition_id", "level", "level_value"),
+    sa.Index("ix_documents_place", "environment_id", "level", "level_value"),
     sqlite_autoincrement=True,
 )
 
-versions = Table(
+versions = sa.Table(
     "versions",
     metadata,
-    Column("document_id", _id_type(), ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("kind", String(9), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("content", String(64), ForeignKey("contents.address"), nullable=False, index=True),
-    Column("time", BigInteger, nullable=False),  # microseconds since 1970, UTC
-    Column("author", Text, nullable=False),
-    Column("run", Text, nullable=True),
-    Column("comment", Text, nullable=True),
+    sa.Column("document_id", _id_type(), sa.ForeignKey("documents.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("kind", sa.String(9), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.String(64), sa.ForeignKey("contents.address"), nullable=False, index=True),
+    sa.Column("time", sa.BigInteger, nullable=False),  # microseconds since 1970, UTC
+    sa.Column("author", sa.Text, nullable=False),
+    sa.Column("run", sa.Text, nullable=True),
+    sa.Column("comment", sa.Text, nullable=True),
 )
 
 
 def _readdress(connection: Connection, old: str, new: str) -> None:
-    holders = select(versions.c.document_id).where(versions.c.content == old)
+    holders = sa.select(versions.c.document_id).where(versions.c.content == old)
     for column in (documents.c.values_content, documents.c.overrides_content):
         here = documents.c.id.in_(holders), column == old
-        connection.execute(update(documents).where(*here).values({column: new}))
-    connection.execute(update(versions).where(versions.c.content == old).values(content=new))
+        connection.execute(sa.update(documents).where(*here).values({column: new}))
+    connection.execute(sa.update(versions).where(versions.c.content == old).values(content=new))
 
 
 SCHEMA = TableSet(
     folder=Path(__file__).parent / "migrations",
     head="v0001",
     table="configdb_schema",
-    sealed=(SealedTable(contents, ("address",), _readdress), SealedTable(documents, ("id",))),
+    sealed=(SealedTable(contents, _readdress), SealedTable(documents)),
 )
 
 

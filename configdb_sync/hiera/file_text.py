@@ -35,14 +35,13 @@ class KeyText:
     """One top-level key in a file.
 
     ``text`` goes from its line's start to its last character, ``gap`` from there (its line end) to the next key.
-    ``key`` is the key as JSON has it, None for a merge key. ``anchored``: the text holds an anchor or an alias;
-    ``uses``: the places (by index) whose anchors it has aliases to.
+    ``key`` is the key as JSON has it, None for a merge key. ``uses``: the places (by index) whose anchors it has
+    aliases to.
     """
 
     key: str | None
     text: str
     gap: str
-    anchored: bool = False
     uses: frozenset[int] = frozenset()
 
 
@@ -146,9 +145,8 @@ class FileTexts:
             for found, stop in zip(scan.found, starts[1:], strict=True):
                 end = _end(piece, found, stop)
                 uses = frozenset(owners[name] for name in found.uses if name in owners)
-                anchored = found.aliases or bool(found.defines)
                 owners.update(dict.fromkeys(found.defines, len(places)))
-                places.append(KeyText(found.key, piece[found.start : end], piece[end:stop], anchored, uses))
+                places.append(KeyText(found.key, piece[found.start : end], piece[end:stop], uses))
         newline = "\r\n" if any("\r\n" in piece for piece in cut) else "\n"
         return FileText(head, tuple(places), tail, column or 0, Style(step or 2, dash or 0, newline))
 
@@ -171,7 +169,6 @@ class _KeyFound:
     key: str | None
     start: int
     end: int
-    aliases: bool = False
     uses: set[str] = field(default_factory=set)
     defines: set[str] = field(default_factory=set)
 
@@ -259,9 +256,7 @@ class _Scanner:
         found = self.found[-1]
         if type(event) is not ALIAS:
             found.defines.add(event.anchor)
-            return
-        found.aliases = True
-        if event.anchor not in found.defines:
+        elif event.anchor not in found.defines:
             found.uses.add(event.anchor)
 
     def _measured(self, event: Any) -> int | None:

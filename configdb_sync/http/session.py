@@ -278,7 +278,7 @@ class ApiSession:
 
 
 _MEANINGS: dict[int, tuple[type[errors.ConfigDBError], str | None]] = {
-    403: (errors.AccessError, "the user may not do this there"),
+    403: (errors.AccessError, "the user may not do this there: name a user or token that may"),
     404: (errors.MissingError, None),
     409: (errors.ConflictError, None),
     412: (errors.PreconditionError, None),

@@ -71,7 +71,7 @@ def checked(token: str, what: str) -> str:
     """Return a token that can stand in a header; ``SettingsError`` names ``what`` and never shows it."""
     found = token.strip()
     if not found or len(found) > _TOKEN_LIMIT or not found.isascii() or not found.isprintable() or " " in found:
-        raise SettingsError(f"{what} is no token: one line of printable ASCII without spaces is needed")
+        raise SettingsError(f"{what} is no token", way_out="give one line of printable ASCII characters without spaces")
     return found
 
 

@@ -136,11 +136,13 @@ def _clouds(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} can't be read: {type(error).__name__}") from None
+        raise SettingsError(
+            f"{path} can't be read: {type(error).__name__}", way_out="is it the clouds.yaml that openstackclient reads?"
+        ) from None
     return _mapping(_mapping(content, str(path)).get("clouds", {}), f"clouds of {path}")
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SettingsError(f"{what} is no mapping")
+        raise SettingsError(f"{what} is no mapping", way_out="write `name: value` lines")
     return value

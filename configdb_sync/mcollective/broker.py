@@ -7,11 +7,11 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from configdb_sync import tls_errors
-from configdb_sync.clock import Clock
+from configdb_sync.clock import Clock, new_request_id
 from configdb_sync.errors import BusError
 from configdb_sync.mcollective import transport
 from configdb_sync.mcollective.bus_settings import BusSettings, Destination, Host, Replies
@@ -218,10 +218,9 @@ def _silence(heart_beat: str, asked: int) -> float:
 class Pool:
     """Lends connections, each to one call at a time; may be used from several threads."""
 
-    def __init__(self, settings: BusSettings, clock: Clock, new_id: Callable[[], str]) -> None:
+    def __init__(self, settings: BusSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._new_id = new_id
         self._lock = threading.Lock()
         self._free: list[BrokerConnection] = []
         self._first = 0
@@ -267,7 +266,8 @@ class Pool:
                 if place not in left:
                     continue
                 try:
-                    link = BrokerConnection(hosts[place], self._settings, self._clock.monotonic, self._new_id()[:12])
+                    name = new_request_id()[:12]
+                    link = BrokerConnection(hosts[place], self._settings, self._clock.monotonic, name)
                 except (UnreachableError, LoginRefusedError) as error:
                     # A broker that accepted the login before may refuse it while it restarts.
                     if isinstance(error, LoginRefusedError) and self._clock.monotonic() >= end:

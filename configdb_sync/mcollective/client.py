@@ -34,13 +34,10 @@ _LEAST_PATIENCE = 1.0
 class BusRpc(Rpc):
     """The real bus. Calls may run at the same time, nested or in threads: each has a connection of its own."""
 
-    def __init__(
-        self, settings: BusSettings, clock: Clock | None = None, new_id: Callable[[], str] = new_request_id
-    ) -> None:
+    def __init__(self, settings: BusSettings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._new_id = new_id
-        self._pool = Pool(settings, self._clock, new_id)
+        self._pool = Pool(settings, self._clock)
         self._counts = ReplyCounts()
         self._lock = threading.Lock()
         for warning in settings.warnings:
@@ -103,7 +100,7 @@ class BusRpc(Rpc):
                 return sorted(replies.answered, key=natural_key)
 
     def _collect_pongs(self, link: BrokerConnection, replies: _ReplySorter, due: set[str], timeout: float) -> None:
-        replies.request_id = self._new_id()
+        replies.request_id = new_request_id()
         deadline = self._clock.monotonic() + timeout
         self._ping(link, replies.request_id)
         while not due or not due <= replies.answered:
@@ -135,7 +132,7 @@ class BusRpc(Rpc):
             while nodes.open:
                 if link is None:
                     link = self._pool.lend(call.timeout if losses else 0.0)
-                    call.replies.request_id, call.replies.ping_id = self._new_id(), self._new_id()
+                    call.replies.request_id, call.replies.ping_id = new_request_id(), new_request_id()
                 try:
                     outcomes = self._step(link, call)
                 except BrokerLostError as error:

@@ -29,13 +29,11 @@ class NailgunVersion:
 
 @dataclass(frozen=True)
 class Cluster:
-    """An environment. ``fuel_version`` is that of the Nailgun which made it; ``customized``: someone uploaded data in
-    place of what Nailgun computes for nodes."""
+    """An environment. ``customized``: someone uploaded data in place of what Nailgun computes for nodes."""
 
     id: int
     name: str
     status: str
-    fuel_version: str
     customized: bool = False
 
 
@@ -48,7 +46,6 @@ class NailgunNode:
     status: str
     online: bool
     pending_deletion: bool
-    pending_addition: bool
     roles: tuple[str, ...]
 
     @property
@@ -121,13 +118,8 @@ def version(value: Json) -> NailgunVersion:
 def cluster(value: Json) -> Cluster:
     """Return an environment."""
     found = an_object(value, "an environment")
-    return Cluster(
-        _id(found, "id"),
-        _text(found, "name"),
-        _text(found, "status"),
-        _text(found, "fuel_version") if found.get("fuel_version") is not None else "",
-        found.get("is_customized") is True,
-    )
+    customized = found.get("is_customized") is True
+    return Cluster(_id(found, "id"), _text(found, "name"), _text(found, "status"), customized)
 
 
 def nodes(value: Json, env: int) -> tuple[NailgunNode, ...]:
@@ -154,7 +146,6 @@ def _node(value: dict[str, Json]) -> NailgunNode:
         status=_text(value, "status"),
         online=_flag(value, "online"),
         pending_deletion=_flag(value, "pending_deletion"),
-        pending_addition=_flag(value, "pending_addition"),
         roles=tuple(roles),
     )
 

@@ -8,7 +8,6 @@ that is a symbolic link is listed and then fails: to skip it in silence would le
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +30,7 @@ class DirectoryNodes:
     """The nodes of one environment as trees below ``root`` (``Nodes`` of ``node_files``).
 
     ``env`` is the environment's number, ``writable`` the setting that says which files may be written
-    (``SettingsError`` for what it can't hold).
-    ``new_mode`` is the mode of files that are created: they may hold passwords, so the stricter one of Fuel's
-    two. ``clock`` gives seconds since the epoch.
+    (``SettingsError`` for what it can't hold). ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -43,13 +40,11 @@ class DirectoryNodes:
         env: int | None,
         writable: Sequence[str] = DEFAULT_WRITABLE,
         limits: ReadLimits | None = None,
-        new_mode: int = 0o640,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = Path(os.path.normpath(root.absolute()))
         self._writable = writable_files(writable, env)
         self._limits = limits or ReadLimits()
-        self._new_mode = new_mode
         self._clock = clock
 
     @property
@@ -93,8 +88,7 @@ class DirectoryNodes:
             if expected is None:
                 return self._create(tree, path, content)
             with self._live(tree, path, expected) as (place, live):
-                found = tree_writing.replace(place.folder, live, content)
-                return as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
+                return as_file(path, place.target, content, tree_writing.replace(place.folder, live, content))
 
     def remove(self, identity: str, expected: NodeFile) -> None:
         """Remove the file, and the folders that were made for it and are empty now."""
@@ -115,8 +109,8 @@ class DirectoryNodes:
                 if place.linked:
                     raise node_files.dangling(place.target)
                 tree_writing.clean(place.folder, self._clock(), None)
-                found = tree_writing.create(place.folder, place.name, content, self._new_mode)
-                return as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
+                found = tree_writing.create(place.folder, place.name, content, node_files.NEW_MODE)
+                return as_file(path, place.target, content, found)
         except BaseException:
             tree_writing.prune_folders(tree, path)
             raise
@@ -135,8 +129,7 @@ class DirectoryNodes:
                 raise node_files.changed()
             self._check_writable(tree, place.target)
             tree_writing.clean(place.folder, self._clock(), place.found)
-            descriptor = open_regular(place)
-            stack.callback(os.close, descriptor)
+            descriptor = stack.enter_context(open_regular(place))
             live = tree_writing.look(descriptor, place.name, self._limits.file)
             if live.sha256 != expected.sha256:
                 raise node_files.changed()

@@ -1,15 +1,20 @@
-"""The nodes of an environment over MCollective, with the agents that Fuel nodes have already (U8, U10)."""
+"""The nodes of an environment over MCollective, with the agents that Fuel nodes have already (U8, U10); their check.
+
+The check is of their two agents, of whether their settings can be read, and of their clocks. It writes nothing.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from configdb_sync.errors import BusError, NodeError, NodeFileError
-from configdb_sync.mcollective.outcomes import Rpc
+from configdb_sync.mcollective.outcomes import ErrorReply, Outcome, Reply, Rpc
 from configdb_sync.names import natural_key
 from configdb_sync.nodes.node_files import (
+    HIERA,
     NodeFile,
     NodeRead,
     ReadLimits,
@@ -18,8 +23,8 @@ from configdb_sync.nodes.node_files import (
     is_plain,
     located,
 )
-from configdb_sync.nodes.remote.agents import Agents
-from configdb_sync.nodes.remote.command_output import CommandOutput
+from configdb_sync.nodes.remote.agents import EXECUTE, SHELL, UPLOADFILE, Agents, command_output, failure
+from configdb_sync.nodes.remote.command_output import CommandOutput, OutputError, fault, listed, unpacked
 from configdb_sync.nodes.remote.commands import Commands
 from configdb_sync.nodes.remote.reading import NodeReading
 from configdb_sync.nodes.remote.writing import FileWriter
@@ -39,9 +44,9 @@ _Further = dict[str, tuple[NodeReading, str]]
 class MCollectiveNodes:
     """The nodes on the bus (``Nodes`` of ``node_files``).
 
-    ``env``, ``writable``, ``new_mode``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its
-    commands end by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if
-    not all that are ``expected`` have answered before.
+    ``env``, ``writable``: as for ``DirectoryNodes``. ``timeout``: seconds that a node has to answer; its commands end
+    by themselves after as many. ``patience``: seconds that ``identities`` waits for nodes to show up, if not all that
+    are ``expected`` have answered before.
     ``root``: what stands before all paths on nodes (tests). ``token``: eight fresh hexadecimal digits.
     """
 
@@ -55,7 +60,6 @@ class MCollectiveNodes:
         patience: float = 5.0,
         expected: Collection[str] = (),
         limits: ReadLimits | None = None,
-        new_mode: int = 0o640,
         root: str = "",
         token: Callable[[], str] = lambda: secrets.token_hex(4),
     ) -> None:
@@ -66,7 +70,6 @@ class MCollectiveNodes:
         self._writable = writable_files(writable, env)
         self._patience = patience
         self._expected = expected
-        self._new_mode = new_mode
         self._token = token
 
     @property
@@ -129,7 +132,7 @@ class MCollectiveNodes:
                 raise NodeFileError(f"would be larger than {self._limits.file} bytes")
             writer = self._writer(identity)
             if expected is None:
-                return writer.create(path, content, self._writable, self._new_mode)
+                return writer.create(path, content, self._writable)
             return writer.replace(path, content, expected, self._writable)
 
     def remove(self, identity: str, expected: NodeFile) -> None:
@@ -160,3 +163,58 @@ def _over_the_bus(doing: str) -> Iterator[None]:
         yield
     except BusError as error:
         raise NodeFileError(f"can't be {doing}: {error.what}", way_out=error.way_out) from error
+
+
+# The agent finds that it exists and may not be overwritten: that it says so shows that it works.
+_NEVER_WRITTEN = "/"
+_REFUSED = 1
+
+
+@dataclass(frozen=True)
+class NodeCheck:
+    """The result for one node. ``files``: settings files found. ``ahead``: seconds that its clock is ahead of ours."""
+
+    identity: str
+    files: int = 0
+    ahead: float = 0.0
+    error: NodeError | None = None
+
+
+def check_over_bus(rpc: Rpc, identities: Sequence[str], *, timeout: float, now: Callable[[], float]) -> list[NodeCheck]:
+    """Return the result for each node, in the order given. ``timeout``: seconds for each of the two agents; ``now``:
+    seconds since 1970. Raises ``BusError``."""
+    found: dict[str, NodeCheck] = {}
+    command = Commands(max(1, round(timeout))).read([HIERA.encode()], contents=False)
+    for outcome in rpc.call(SHELL, EXECUTE, {"cmd": command}, identities, timeout=timeout):
+        found[outcome.identity] = _listed(outcome, now())
+    usable = [name for name in identities if found[name].error is None]
+    for outcome in Agents(rpc, timeout).upload(_NEVER_WRITTEN, b"never written", usable, overwrite=False):
+        if not isinstance(outcome, ErrorReply) or outcome.code != _REFUSED:
+            failed = failure(outcome) or NodeError("overwrote what it must not", node=outcome.identity)
+            failed.what = f"its agent {UPLOADFILE} can't be used: {failed.what}"
+            found[outcome.identity] = NodeCheck(outcome.identity, error=failed)
+    return [found[name] for name in identities]
+
+
+def _listed(outcome: Outcome, now: float) -> NodeCheck:
+    output = command_output(outcome)
+    if isinstance(output, NodeError):
+        return NodeCheck(outcome.identity, error=output)
+    sent = outcome.sent if isinstance(outcome, Reply) else 0
+    try:
+        return NodeCheck(outcome.identity, _count_files(output), sent - now if sent else 0.0)
+    except OutputError as error:
+        return NodeCheck(outcome.identity, error=NodeError(str(error), node=outcome.identity))
+
+
+def _count_files(output: CommandOutput) -> int:
+    """Return how many settings files there are. Raises ``OutputError`` if their folder can't be read."""
+    why = fault(output)
+    if why is not None:
+        raise OutputError(why)
+    listing = listed(unpacked(output.stdout, ReadLimits().stream).content, contents=False)
+    if not listing.targets.get(HIERA.encode()):
+        raise OutputError(f"it has no folder {HIERA}")
+    if listing.unlistable:
+        raise OutputError(f"{len(listing.unlistable)} folders below {HIERA} can't be read")
+    return len(listing.digests)

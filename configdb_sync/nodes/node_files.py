@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import stat
 import unicodedata
@@ -26,6 +27,9 @@ HIERA_YAML = ("/etc/puppetlabs/puppet/hiera.yaml", "/etc/puppet/hiera.yaml", "/e
 
 HIERA_YAML_LIMIT = 64 << 10
 """Bytes of a ``hiera.yaml``; a larger one is left out."""
+
+NEW_MODE = 0o640
+"""The mode of files that are created: they may hold passwords, so the stricter one of Fuel's two."""
 
 SUFFIX = ".yaml"
 NOT_PLAIN = "has a name that is not plain UTF-8 text"
@@ -182,8 +186,9 @@ def aliases(files: Mapping[str, NodeFile]) -> dict[str, NodeFileError]:
     }
 
 
-def as_file(path: str, target: str, content: bytes, sha256: str, found: os.stat_result) -> NodeFile:
+def as_file(path: str, target: str, content: bytes, found: os.stat_result) -> NodeFile:
     """Return a file with the state that the system gives for it."""
+    sha256 = hashlib.sha256(content).hexdigest()
     return NodeFile(path, target, content, sha256, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 

@@ -109,7 +109,7 @@ class OpenFolder:
     @contextmanager
     def at(self, name: str) -> Iterator[ResolvedPath]:
         """Yield where a name in the folder leads, as ``NodeTree.at`` does for its path."""
-        found = _look(self.descriptor, name)
+        found = look(self.descriptor, name)
         if found is not None and stat.S_ISREG(found.st_mode):
             place = ResolvedPath(self.descriptor, name, self._steps.path_of(name), found, linked=False)
             if _flattened(place) is None:
@@ -163,7 +163,7 @@ def _walk(steps: _Steps, path: str) -> ResolvedPath:
         if part == "..":
             steps.back()
             continue
-        found = _look(steps.folder, part)
+        found = look(steps.folder, part)
         if found is not None and stat.S_ISLNK(found.st_mode):
             links += 1
             if links > MAX_LINKS:
@@ -185,7 +185,8 @@ def _any_name(steps: Iterable[str]) -> bool:
     return any(step not in {"", "."} for step in steps)
 
 
-def _look(folder: int, name: str) -> os.stat_result | None:
+def look(folder: int, name: str) -> os.stat_result | None:
+    """Return the state of a name in an open folder, a link's own; None if nothing is there."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -5,10 +5,10 @@ A file is read whole: bounded, never a device, never half of a write that is in 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from configdb_sync.errors import NodeError, NodeFileError
 from configdb_sync.nodes import node_files
@@ -24,7 +24,7 @@ from configdb_sync.nodes.node_files import (
     is_plain,
     shown,
 )
-from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath
+from configdb_sync.nodes.tree import OPEN_FILE, NodeTree, OpenFolder, ResolvedPath, look
 
 _TRIES = 3
 _CHUNK = 1 << 20
@@ -32,8 +32,9 @@ _CHUNK = 1 << 20
 _Inode = tuple[int, int]
 
 
-def open_regular(place: ResolvedPath) -> int:
-    """Return a descriptor (read only) of the regular file at ``place``; the caller closes it.
+@contextmanager
+def open_regular(place: ResolvedPath) -> Iterator[int]:
+    """Yield a descriptor (read only) of the regular file at ``place``.
 
     Raises ``NodeFileError`` (without node and file) if nothing or something else is there, OSError otherwise.
     """
@@ -42,10 +43,12 @@ def open_regular(place: ResolvedPath) -> int:
     if not place.regular:
         raise NodeFileError("is not a regular file")
     descriptor = os.open(place.name, OPEN_FILE, dir_fd=place.folder)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NodeFileError("is not a regular file")
+        yield descriptor
+    finally:
         os.close(descriptor)
-        raise NodeFileError("is not a regular file")
-    return descriptor
 
 
 def read_whole(descriptor: int, limit: int) -> tuple[bytes, os.stat_result]:
@@ -99,11 +102,8 @@ def _read_hiera_yaml(tree: NodeTree) -> bytes | None:
             with tree.at(path) as place:
                 if not place.regular:
                     continue
-                descriptor = open_regular(place)
-                try:
+                with open_regular(place) as descriptor:
                     return read_whole(descriptor, HIERA_YAML_LIMIT)[0]
-                finally:
-                    os.close(descriptor)
         except NodeFileError:
             return None
         except OSError:
@@ -186,19 +186,14 @@ class _TreeReading:
 
     def _read_file(self, folder: OpenFolder, path: str, name: str) -> NodeFile:
         with folder.at(name) as place:
-            descriptor = open_regular(place)
-            try:
+            with open_regular(place) as descriptor:
                 content, found = read_whole(descriptor, self._limits.file)
-            finally:
-                os.close(descriptor)
             if len(content) > self._room:
                 raise node_files.node_too_large(self._limits.node)
             self._room -= len(content)
-            return node_files.as_file(path, place.target, content, hashlib.sha256(content).hexdigest(), found)
+            return node_files.as_file(path, place.target, content, found)
 
 
 def _mode(folder: int, name: str) -> int:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return 0
+    found = look(folder, name)
+    return 0 if found is None else found.st_mode

@@ -15,6 +15,7 @@ from configdb_sync.configdb.edits import KeyPath, shown_key
 from configdb_sync.errors import SettingsError
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.names import did_you_mean
 
 _MATCHES = 5
 _NODES = 8
@@ -188,15 +189,9 @@ def check_nodes(named: Sequence[str], known: Sequence[str], *, may_be_new: bool 
     """
     for name in named:
         if name not in known:
-            close = close_names(name, known)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"known are {_listed(sorted(known)) or 'none'}"
+            hint = did_you_mean(name, known).strip() or f"known are {_listed(sorted(known)) or 'none'}"
             way_out = f"{hint}; --new-node lets it through" if may_be_new else hint
             raise SettingsError(f"there is no node {name!r}", way_out=way_out)
-
-
-def close_names(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known names that look like one; at most five."""
-    return difflib.get_close_matches(name, known, _MATCHES, 0.6)
 
 
 def _listed(nodes: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from configdb_sync.configdb import typed
 from configdb_sync.configdb.edits import KeyPath, parse_key, shown_key
 from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Json
+from configdb_sync.masking import is_secret_path
 
 VERSION = 1
 _FIELDS = ("level", "data_source", "key", "value", "reason", "until")
@@ -192,6 +193,15 @@ def _entry(one: Wanted) -> dict[str, Json]:
         "until": one.until,
     }
     return {name: value for name, value in plain.items() if value is not None or name == "value"}
+
+
+def secret_files(wanted: Iterable[Wanted]) -> frozenset[str]:
+    """Return the names of the files that secrets are in: no other user may read them."""
+    return frozenset(
+        one.value.name
+        for one in wanted
+        if isinstance(one.value, Reference) and one.value.kind == "file" and is_secret_path(one.path)
+    )
 
 
 def resolved(wanted: Iterable[Wanted], file: Callable[[str], str], env: Callable[[str], str | None]) -> list[Wanted]:

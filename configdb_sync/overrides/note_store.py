@@ -19,7 +19,7 @@ from configdb_sync.errors import MissingError
 from configdb_sync.jsonvalues import Document, Json
 from configdb_sync.names import RECORDS, levels_of
 from configdb_sync.overrides.notes import Note, after_change, from_records, to_records, with_announced
-from configdb_sync.store import override_notes
+from configdb_sync.store import versions
 from configdb_sync.store.database import Database
 
 MakeNotes = Callable[[Sequence[Note]], Iterable[Note]]
@@ -46,7 +46,7 @@ class NoteStore:
         """Replace the notes by what ``make`` makes of them; what others change at the same time is kept."""
         place = self._place(environment)
         if place is None:
-            override_notes.rewrite(
+            versions.rewrite_notes(
                 self.database,
                 self.client.base,
                 environment,
@@ -60,10 +60,10 @@ class NoteStore:
             lambda document: to_records(document, make(with_announced(own, from_records(document)))),
         )
         if own:  # made before the environment had a place for them
-            override_notes.rewrite(self.database, self.client.base, environment, lambda _: {})
+            versions.rewrite_notes(self.database, self.client.base, environment, lambda _: {})
 
     def _own(self, environment: int) -> tuple[Note, ...]:
-        return from_records(override_notes.read(self.database, self.client.base, environment))
+        return from_records(versions.read_notes(self.database, self.client.base, environment))
 
     def _place(self, environment: int) -> DocumentAddress | None:
         """Return where ConfigDB holds the notes, None if it doesn't."""

@@ -20,9 +20,9 @@ from configdb_sync.store.runs import PastRun
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath, RouteKind
-from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.queries import page_of
+from configdb_sync.tenants.requests import Context, TenantRequest
 from configdb_sync.tenants.rows import Resource
 from configdb_sync.web.refusals import refuse
 from configdb_sync.web.requests import tag_of_body
@@ -110,9 +110,8 @@ class StatusApi:
             rows = queries.chosen_rows(found.matrix, query.get("node", ""), status)
             names = [row.node for row in rows]
             start = names.index(query["marker"]) + 1 if query.get("marker") in names else 0
-            chosen = rows[start : start + limit]
-            following = chosen[-1].node if start + limit < len(rows) else None
-            return representations.node_items(chosen, addresses), following
+            chosen = page_of(rows[start:], limit, lambda row: row.node)
+            return representations.node_items(chosen.items, addresses), chosen.marker
 
         stamp = (found.stamp, tuple(owned))
         nodes, marker = history.cache(("nodes", environment, scope, asked), stamp, page)
@@ -128,13 +127,11 @@ class StatusApi:
         """Return a page of an environment's runs, newest first."""
         limit, before = limit_of(self.context, query), number_of(query)
         visible = self._runs(environment, scope)
-        found = visible.newest(limit + 1, before)
-        if not found and scope is None:
+        page = page_of(visible.newest(limit + 1, before), limit, lambda run: str(run.number))
+        if not page.items and scope is None:
             self._check_environment(environment)
-        more, found = len(found) > limit, found[:limit]
-        marker = str(found[-1].number) if more else None
-        failed = visible.failed_nodes(found)
-        return StatusView(representations.runs_view(environment, found, marker, limit, failed=failed, scope=scope))
+        failed = visible.failed_nodes(page.items)
+        return StatusView(representations.runs_view(environment, page, limit, failed=failed, scope=scope))
 
     def run(self, scope: str | None, environment: int, identity: str) -> StatusView:
         """Return one run of an environment."""
@@ -215,11 +212,9 @@ class StatusApi:
         if "key" in query:
             part = query["key"].casefold()
             found = [leaf for leaf in found if part in ".".join(leaf.path).casefold()]
-        start = _after(found, query.get("marker"))
-        chosen = found[start : start + limit]
-        marker = _key(chosen[-1]) if start + limit < len(found) else None
+        page = page_of(found[_after(found, query.get("marker")) :], limit, _key)
         masker = self.history.masker
-        return representations.layers_view(item, chosen, marker, limit, counts=counts, query=query, masker=masker)
+        return representations.layers_view(item, page, limit, counts=counts, query=query, masker=masker)
 
     def _versions(self, document: Document, item: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
         assert self.context.client is not None

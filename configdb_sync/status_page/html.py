@@ -165,10 +165,9 @@ def render(template: str, **values: Any) -> str:
     return environment().get_template(template).render(**values)
 
 
-def part(macro: str, *values: Any) -> Markup:
-    """Return a part of a page (``parts.html``)."""
-    found: Markup = getattr(environment().get_template("parts.html").module, macro)(*values)
-    return found
+def frame(now: datetime, *, user: str = "", sign_out: bool = False) -> dict[str, Any]:
+    """Return what every page has: the time, the user, whether it offers to sign out."""
+    return {"policy": None, "now": now, "trail": [], "sign_out": sign_out, "user": user}
 
 
 Column = tuple[Mapping[str, Any], "str | None"]
@@ -212,9 +211,9 @@ def sums_of(view: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
     """Return the matrix as a table."""
-    environment = view["environment"]
+    number = view["environment"]
     columns: list[Column] = [
-        (source, None if source["tenant"] is None else links.source(source["tenant"], environment, source["name"]))
+        (source, None if source["tenant"] is None else links.source(source["tenant"], number, source["name"]))
         for source in view["data_sources"]
     ]
     cells = Cells(columns, {tuple(row["statuses"]) for row in view["nodes"]}, links.joint)
@@ -222,4 +221,5 @@ def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
         (row["node"], row["fqdn"], cells(row["statuses"], level_text(row["level"])), row["problems"])
         for row in view["nodes"]
     ]
-    return part("matrix", view, cells, rows, links.joint)
+    table: Markup = environment().get_template("parts.html").module.matrix(view, cells, rows, links.joint)  # type: ignore[attr-defined]
+    return table

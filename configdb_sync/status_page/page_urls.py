@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from configdb_sync.tenants import paths
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
@@ -70,54 +69,32 @@ def environment_page(scope: str | None, environment: int, kind: RouteKind = Rout
     return Route(kind, ResourcePath(scope, environment), run=run)
 
 
-def source_page(tenant: str, environment: int, data_source: str) -> Route:
-    """Return the page of a data source."""
-    return Route(RouteKind.PLACE, ResourcePath(tenant, environment, data_source))
-
-
-class Links(Protocol):
-    """Addresses of what a page shows; None for what has none. ``joint``: the text between the address of a data source
-    and its level."""
-
-    @property
-    def joint(self) -> str:
-        """The text between."""
-
-    def environment(self, environment: int) -> str:
-        """Return the address of an environment's matrix."""
-
-    def runs(self, environment: int) -> str:
-        """Return the address of its runs."""
-
-    def run(self, environment: int, run: str) -> str | None:
-        """Return the address of a run."""
-
-    def source(self, tenant: str, environment: int, name: str) -> str | None:
-        """Return the address of a data source, to which ``joint`` and a level are added."""
-
-
 @dataclass(frozen=True)
-class ServedLinks:
-    """Links over HTTP. ``scope``: the tenant that the pages are for, None for operators."""
+class Links:
+    """Addresses of what a page shows, over HTTP; None for what has none.
+
+    ``scope``: the tenant that the pages are for, None for operators. ``joint``: the text between the address of a data
+    source and its level.
+    """
 
     scope: str | None
     joint: str = "?level="
 
     def environment(self, environment: int) -> str:
-        """As ``Links``."""
+        """Return the address of an environment's matrix."""
         return page_url(environment_page(self.scope, environment))
 
     def runs(self, environment: int) -> str:
-        """As ``Links``."""
+        """Return the address of its runs."""
         return page_url(environment_page(self.scope, environment, RouteKind.RUNS))
 
     def run(self, environment: int, run: str) -> str | None:
-        """As ``Links``."""
+        """Return the address of a run."""
         return page_url(environment_page(self.scope, environment, RouteKind.RUN, run))
 
     def source(self, tenant: str, environment: int, name: str) -> str | None:
-        """As ``Links``."""
-        return page_url(source_page(tenant, environment, name))
+        """Return the address of a data source, to which ``joint`` and a level are added."""
+        return page_url(Route(RouteKind.PLACE, ResourcePath(tenant, environment, name)))
 
 
 def level_text(level: Mapping[str, str] | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 from configdb_sync.clock import Clock, SystemClock
 from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.api import DOCUMENT_QUERY, MATRIX_QUERY, RUNS_QUERY, StatusApi
-from configdb_sync.status_page.page_urls import ServedLinks, environments_page, page_url
+from configdb_sync.status_page.page_urls import Links, environments_page, page_url
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
-from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, frame, page_answer
-from configdb_sync.tenants.context import Admit, Context, StatusCalls
+from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, page_answer
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
+from configdb_sync.tenants.requests import Admit, Context, StatusCalls
 from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
 from configdb_sync.web.requests import Environ, Target, encoded
@@ -49,39 +49,22 @@ class StatusPage:
         sessions = self.public_sessions if public else self.sessions
         if sessions is None:
             return None, None
-        api, clock = StatusApi(context, self.history), SystemClock()
-        pages = Pages(api, access, sessions(access), clock, public=public, secure=self.secure, workers=workers)
-        return api.answer, pages
+        api, clock, way, sign_in = StatusApi(context, self.history), SystemClock(), sessions(access), None
+        if way is not None:
+            sign_in = SignIn(way, context.registry, clock, public=public, secure=self.secure, workers=workers)
+        return api.answer, Pages(api, access, sign_in, clock)
 
 
+@dataclass(frozen=True)
 class Pages:
-    """All pages of one endpoint. ``sessions``: None if no sign-in is needed (``--auth none``, on loopback).
+    """All pages of one endpoint. ``sign_in``: None if nobody needs to (``--auth none``, on loopback). Thread-safe."""
 
-    ``secure``: browsers reach the service over TLS, here or at a proxy in front. ``workers``: processes that share the
-    allowed wrong attempts to sign in. Thread-safe.
-    """
-
+    api: StatusApi
+    access: Access
+    sign_in: SignIn | None
+    clock: Clock
+    _tables: StampedCache = field(default_factory=lambda: StampedCache(8), init=False, repr=False)
     root = page_urls.ROOT
-
-    def __init__(
-        self,
-        api: StatusApi,
-        access: Access,
-        sessions: Sessions | None,
-        clock: Clock,
-        *,
-        public: bool,
-        secure: bool,
-        workers: int = 1,
-    ) -> None:
-        self._api = api
-        self._access = access
-        self._clock = clock
-        self._tables = StampedCache(8)
-        self._sign_in: SignIn | None = None
-        if sessions is not None:
-            registry = api.context.registry
-            self._sign_in = SignIn(sessions, registry, clock, public=public, secure=secure, workers=workers)
 
     def answer(
         self, environ: Environ, method: str, target: Target, identity: str, *, asked: list[Route], admit: Admit
@@ -91,9 +74,9 @@ class Pages:
             shown = page_urls.page_route(target.segments)
             asked.append(Route(RouteKind.PAGE, shown.place))
             if shown.document:
-                if self._sign_in is None:
+                if self.sign_in is None:
                     raise refuse(404, "nobody needs to sign in here")
-                return self._sign_in.answer(environ, method, shown.document, target)
+                return self.sign_in.answer(environ, method, shown.document, target)
             if method not in {"GET", "HEAD"}:
                 raise refuse(405, "a page can only be read", ("Allow", "GET, HEAD"))
             # A data source's page always shows documents: those of the root by default.
@@ -101,8 +84,8 @@ class Pages:
             try:
                 caller = admit(self._caller(environ, shown.place), shown, query)
             except RefusalError as refusal:
-                if refusal.status == 401 and self._sign_in is not None:
-                    return self._sign_in.redirect(shown, target.query)
+                if refusal.status == 401 and self.sign_in is not None:
+                    return self.sign_in.redirect(shown, target.query)
                 raise
             return self._page(shown, target.query, caller)
         except RefusalError as refusal:
@@ -110,15 +93,15 @@ class Pages:
                 return ApiResponse(refusal.status, headers=(*refusal.headers, *SAFE))
             title = HTTPStatus(refusal.status).phrase
             values = {"title": title, "what": refusal.what, "request": identity}
-            body = html.render("error.html", **frame(self._clock.now()), **values)
+            body = html.render("error.html", **html.frame(self.clock.now()), **values)
             return page_answer(body, refusal.status, refusal.headers)
 
     def _caller(self, environ: Environ, place: ResourcePath | None) -> Caller:
-        if self._sign_in is None:
+        if self.sign_in is None:
             _check_host(environ)
         elif "HTTP_X_AUTH_TOKEN" not in environ and "HTTP_AUTHORIZATION" not in environ:
-            return self._sign_in.caller(environ, place)
-        return self._access.caller(environ, place)
+            return self.sign_in.caller(environ, place)
+        return self.access.caller(environ, place)
 
     def _page(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place = shown.place
@@ -127,22 +110,22 @@ class Pages:
             return self._document(shown, query, caller)
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
-        links = ServedLinks(scope)
+        links = Links(scope)
         values: dict[str, Any] = {}
         trail: list[tuple[str, str | None]] = []
         match shown.kind:
             case RouteKind.RUN:
                 form_parameters(query)
-                template, seen = "run.html", self._api.run(scope, shown.number, shown.run)
+                template, seen = "run.html", self.api.run(scope, shown.number, shown.run)
                 trail = [("Runs", links.runs(shown.number)), (seen.view["run"][:12], None)]
             case RouteKind.RUNS:
                 given = form_parameters(query, *RUNS_QUERY)
-                template, seen = "runs.html", self._api.runs(scope, shown.number, given)
+                template, seen = "runs.html", self.api.runs(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["runs_next"])
                 trail = [("Runs", None)]
             case RouteKind.MATRIX:
                 given = form_parameters(query, *MATRIX_QUERY)
-                template, seen = "environment.html", self._api.matrix(scope, shown.number, given)
+                template, seen = "environment.html", self.api.matrix(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["nodes_next"])
                 values["query"] = {"node": "", "status": "", **given}
                 values["sums"] = html.sums_of(seen.view)
@@ -154,8 +137,8 @@ class Pages:
             case _:
                 given = form_parameters(query, "limit", "marker")
                 if scope is not None:
-                    self._api.context.registry.tenant(scope)
-                seen = self._api.environments(given, scope)
+                    self.api.context.registry.tenant(scope)
+                seen = self.api.environments(given, scope)
                 more = _more(shown, given, seen.view["environments_next"])
                 values = {"view": seen.view, "scope": scope, "links": links, "more": more}
                 page = self._frame(caller, [("Environments", None)])
@@ -172,9 +155,9 @@ class Pages:
         live = self._live(shown, query, caller)
         assert live.resource is not None
         given = {"show": "layers", "level": "", **form_parameters(query, *DOCUMENT_QUERY)}
-        seen = self._api.document(place, live.resource, given)
+        seen = self.api.document(place, live.resource, given)
         # An operator comes from the list of all environments, not from a tenant's.
-        links = ServedLinks(None if caller.admin else place.tenant)
+        links = Links(None if caller.admin else place.tenant)
         trail = [
             ("Environments", page_url(environments_page(links.scope))),
             (f"Environment {shown.number}", links.environment(shown.number)),
@@ -201,11 +184,11 @@ class Pages:
 
     def _frame(self, caller: Caller, trail: list[tuple[str, str | None]]) -> dict[str, Any]:
         user = "" if caller.name == "token" else caller.name
-        return {**frame(self._clock.now(), user=user, sign_out=self._sign_in is not None), "trail": trail}
+        return {**html.frame(self.clock.now(), user=user, sign_out=self.sign_in is not None), "trail": trail}
 
     def _live(self, shown: Route, query: str | None, caller: Caller) -> Located:
         assert shown.place is not None
-        _, found = self._api.context.registry.locate(shown.place)
+        _, found = self.api.context.registry.locate(shown.place)
         if isinstance(found, Moved):
             if not caller.admin:
                 raise refuse(404, "there is nothing at this URL")

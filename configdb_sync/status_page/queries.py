@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.addresses import Addresses
-from configdb_sync.clock import Clock
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.configdb.model import DocumentVersion
@@ -83,14 +82,6 @@ class History:
     masker: Masker = field(repr=False)
     levels: Levels = DEFAULT_LEVELS
     cache: StampedCache = field(default_factory=StampedCache, repr=False, compare=False)
-
-    @classmethod
-    def opened(
-        cls, database: Database, versions: VersionStore, masker: Masker, levels: Levels, clock: Clock
-    ) -> History:
-        """Return the history that a database holds; its tables must be up to date."""
-        past = PastRuns(database, clock)
-        return cls(database, past, versions, masker, levels)
 
     def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:
         """Return where an environment's nodes are in ConfigDB: as runs recorded it there, else by the settings.

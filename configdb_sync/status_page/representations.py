@@ -81,17 +81,12 @@ def _run_item(run: PastRun, failed: Mapping[str, int], scope: str | None) -> dic
 
 
 def runs_view(
-    environment: int,
-    runs: Sequence[PastRun],
-    marker: str | None,
-    limit: int,
-    *,
-    failed: Mapping[str, int],
-    scope: str | None,
+    environment: int, page: Page[PastRun], limit: int, *, failed: Mapping[str, int], scope: str | None
 ) -> dict[str, Any]:
     """Return a page of runs, newest first."""
     base = f"{_base(scope, environment)}/runs"
-    return {"runs": [_run_item(run, failed, scope) for run in runs], "runs_next": _next(base, marker, limit)}
+    runs = [_run_item(run, failed, scope) for run in page.items]
+    return {"runs": runs, "runs_next": _next(base, page.marker, limit)}
 
 
 def run_view(
@@ -182,8 +177,7 @@ def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, 
 
 def layers_view(
     item: Mapping[str, Any],
-    chosen: Sequence[Leaf],
-    marker: str | None,
+    page: Page[Leaf],
     limit: int,
     *,
     counts: Mapping[str, int],
@@ -194,8 +188,8 @@ def layers_view(
     return {
         **item,
         "counts": dict(counts),
-        "leaves": [leaf_json(leaf, masker) for leaf in chosen],
-        "leaves_next": _next(item["links"]["self"], marker, limit, query),
+        "leaves": [leaf_json(leaf, masker) for leaf in page.items],
+        "leaves_next": _next(item["links"]["self"], page.marker, limit, query),
     }
 
 

@@ -47,6 +47,10 @@ class Sessions(Protocol):
     """A way to sign in."""
 
     @property
+    def tenants(self) -> bool:
+        """Whether each tenant signs in by itself, so that the form asks for it."""
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         """The form's fields."""
 
@@ -65,8 +69,14 @@ class Sessions(Protocol):
         Raises ``RefusalError`` 401 for an invalid cookie, 503 if its validity is unknown.
         """
 
-    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
-        """Return the tenant whose pages are shown first, None for those of all."""
+    def tenant(self, form: Mapping[str, str]) -> str | None:
+        """Return the tenant that signs in, whose pages are shown first; None for operators."""
+        if not self.tenants:
+            return None
+        try:
+            return paths.tenant_id(form.get("tenant", ""))
+        except RefusalError as refusal:
+            raise no_session(refusal.what) from None
 
 
 def no_session(what: str = "sign in to see this") -> RefusalError:
@@ -75,7 +85,7 @@ def no_session(what: str = "sign in to see this") -> RefusalError:
 
 
 @dataclass(frozen=True)
-class TokenSessions:
+class TokenSessions(Sessions):
     """Sessions of those who have the token: ``token`` returns a tenant's, or for None the operators'; ``access``
     checks it.
 
@@ -85,7 +95,6 @@ class TokenSessions:
     access: Access
     token: Callable[[str | None], str] = field(repr=False)
     tenants: bool = False
-    new_nonce: Callable[[], str] = new_request_id
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -95,11 +104,11 @@ class TokenSessions:
 
     def begin(self, form: Mapping[str, str], now: float) -> str:
         """Return the proof of having the token."""
-        tenant = self._tenant(form)
+        tenant = self.tenant(form)
         given, wanted = form.get("token", "").strip().encode("utf-8", "replace"), self.token(tenant).encode("utf-8")
         if not hmac.compare_digest(given, wanted):
             raise no_session("that is not the token which is asked for here")
-        until, nonce = str(int(now) + LASTS), self.new_nonce()
+        until, nonce = str(int(now) + LASTS), new_request_id()
         return ".".join([_packed(tenant or ""), until, nonce, self._proof(tenant, until, nonce)])
 
     def caller(self, cookie: str, place: ResourcePath | None, now: float, address: str) -> Caller:
@@ -130,19 +139,6 @@ class TokenSessions:
             raise no_session("the session is over; sign in again")
         return tenant, float(parts[1])
 
-    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
-        """Return the tenant that has signed in."""
-        tenant = self._tenant(form)
-        return None if tenant is None else ResourcePath(tenant)
-
-    def _tenant(self, form: Mapping[str, str]) -> str | None:
-        if not self.tenants:
-            return None
-        try:
-            return paths.tenant_id(form.get("tenant", ""))
-        except RefusalError as refusal:
-            raise no_session(refusal.what) from None
-
     def _proof(self, tenant: str | None, until: str, nonce: str) -> str:
         # The nonce distinguishes two sessions that began in the same second: signing out ends one of them.
         text = f"status page\0{until}\0{nonce}\0{tenant or ''}"
@@ -170,7 +166,7 @@ _LONGEST_TOKEN = 30 * 24 * 3600
 
 
 @dataclass(frozen=True)
-class KeystoneSessions:
+class KeystoneSessions(Sessions):
     """Sessions of Keystone's users. ``access``: the endpoint's own; it checks the token for every page."""
 
     cloud: Cloud
@@ -233,15 +229,6 @@ class KeystoneSessions:
         except ProductError as error:
             log.warning("Keystone didn't revoke the token of who signed out; it is refused here alone: %s", error)
         return now + _LONGEST_TOKEN
-
-    def home(self, form: Mapping[str, str]) -> ResourcePath | None:
-        """Return the tenant that the form names on the public endpoint."""
-        if not self.tenants:
-            return None
-        try:
-            return ResourcePath(paths.tenant_id(form.get("tenant", "")))
-        except RefusalError as refusal:
-            raise no_session(refusal.what) from None
 
 
 def log_in(environ: Mapping[str, str]) -> str:

@@ -6,8 +6,6 @@ import hashlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import sqlalchemy as sa
@@ -49,13 +47,12 @@ def page_answer(body: str, status: int = 200, headers: HeaderLines = ()) -> ApiR
     return ApiResponse(status, body.encode("utf-8", "backslashreplace"), (*headers, *SAFE), "text/html; charset=utf-8")
 
 
-def frame(now: datetime, *, user: str = "", sign_out: bool = False) -> dict[str, Any]:
-    """Return what every page has: the time, the user, whether it offers to sign out."""
-    return {"policy": None, "now": now, "trail": [], "sign_out": sign_out, "user": user}
-
-
 class SignIn:
-    """Signing in to the pages of one endpoint. ``secure`` and ``workers`` as in ``Pages``. Thread-safe."""
+    """Signing in to the pages of one endpoint. Thread-safe.
+
+    ``secure``: browsers reach the service over TLS, here or at a proxy in front. ``workers``: processes that share the
+    allowed wrong attempts.
+    """
 
     def __init__(
         self, sessions: Sessions, registry: Registry, clock: Clock, *, public: bool, secure: bool, workers: int
@@ -100,14 +97,14 @@ class SignIn:
         try:
             self._failures.check(_address(environ))
             cookie = self._sessions.begin(form, self._clock.now().timestamp())
-            home = self._sessions.home(form)
+            tenant = self._sessions.tenant(form)
         except RefusalError as refusal:
             if refusal.status == 401:
                 self._failures.note(_address(environ))
             if refusal.status not in {401, 429, 503}:
                 raise
             return self._form(form.get("next", ""), refusal)
-        first = page_urls.environments_page(None if home is None else home.tenant)
+        first = page_urls.environments_page(tenant)
         return _redirect(next_page(form.get("next", "")) or page_urls.page_url(first), self._set_cookie(cookie))
 
     def _end(self, environ: Environ) -> None:
@@ -132,7 +129,7 @@ class SignIn:
             hint = "Whoever runs the service gives you the token of your tenant."
         body = html.render(
             "sign_in.html",
-            **frame(self._clock.now()),
+            **html.frame(self._clock.now()),
             fields=fields,
             next=next_page(following) or "",
             wrong=None if wrong is None else wrong.what,

@@ -10,6 +10,7 @@ from typing import Any
 from configdb_sync.errors import ConfigDBError, UnsupportedError
 from configdb_sync.status_page import html
 from configdb_sync.status_page.api import StatusApi
+from configdb_sync.status_page.page_urls import Links
 from configdb_sync.status_page.queries import SourceOwner
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.web.refusals import RefusalError
@@ -21,10 +22,11 @@ MOST_LEAVES = 5000
 _RUNS = 50
 
 
-@dataclass
-class FileLinks:
+@dataclass(frozen=True)
+class FileLinks(Links):
     """Links within the file. ``whole``: numbers of environments with all their documents in it."""
 
+    scope: str | None = None
     joint: str = "-"
     whole: set[int] = field(default_factory=set)
 
@@ -56,17 +58,8 @@ def page(api: StatusApi, now: datetime, only: int | None = None) -> str:
         listed.view["environments"] = [one for one in listed.view["environments"] if one["environment"] == only]
         numbers = [only]
     sections = [_section(api, number, links) for number in numbers]
-    return html.render(
-        "file.html",
-        policy=html.policy(served=False),
-        now=now,
-        trail=[],
-        sign_out=False,
-        user="",
-        view=listed.view,
-        links=links,
-        sections=sections,
-    )
+    page = {**html.frame(now), "policy": html.policy(served=False)}
+    return html.render("file.html", **page, view=listed.view, links=links, sections=sections)
 
 
 def _section(api: StatusApi, number: int, links: FileLinks) -> dict[str, Any]:

@@ -92,10 +92,6 @@ class _SignedWrite(Generic[Result]):
         return True
 
 
-def _forget_old(connection: Connection) -> None:
-    connection.execute(sa.delete(COMMITS).where(COMMITS.c.time < sa.text("now() - interval '1 day'")))
-
-
 class Database:
     """One engine, safe to use from many threads; ``close`` gives its connections back.
 
@@ -115,7 +111,6 @@ class Database:
         *,
         what: str,
         connections: int = 8,
-        unavailable: Callable[[], Exception] | None = None,
         patience: float = _PATIENCE,
         clock: Clock | None = None,
     ) -> None:
@@ -126,7 +121,7 @@ class Database:
         self.what = what
         self.url, key_file = key_file_of(parsed(url, what))
         self.sealing = Sealing(what, None if key_file is None else Keyring(key_file))
-        self.unavailable = unavailable or self._unusable
+        self.unavailable: Callable[[], Exception] = self._unusable
         self.dialect = self.url.get_backend_name()
         self.postgresql = self.dialect == "postgresql"
         self._engine = engine_of(self.url, what, connections)
@@ -211,7 +206,7 @@ class Database:
             # What fails here is done after the next thousand writes.
             passing = (DBAPIError, OutcomeUnknownError, PoolTimeoutError)
             with contextlib.suppress(*passing), self.transaction() as connection:
-                _forget_old(connection)
+                connection.execute(sa.delete(COMMITS).where(COMMITS.c.time < sa.text("now() - interval '1 day'")))
         return result
 
     @contextlib.contextmanager

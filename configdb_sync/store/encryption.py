@@ -147,14 +147,18 @@ def key_id_of(start: str | bytes) -> str | None:
 
 @dataclass(frozen=True)
 class SealedTable:
-    """A table with sealed columns, and the columns of its primary key.
+    """A table with sealed columns.
 
     ``readdress``: where rows are found by an address (the whole key), it has references follow to a new one.
     """
 
     table: sa.Table
-    key: tuple[str, ...]
     readdress: Callable[[Connection, str, str], None] | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of its primary key."""
+        return tuple(column.name for column in self.table.primary_key)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,6 @@ libpq takes it, or ``?host=one:5432&host=two:5432`` as SQLAlchemy does. ``docs/d
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sqlite3
 import threading
@@ -21,6 +20,7 @@ from sqlalchemy import Connection, Engine, ExceptionContext, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 
 from configdb_sync.clock import Clock
+from configdb_sync.closed_files import new_closed
 from configdb_sync.errors import StateError
 
 _SERVERS = re.compile(r"(?P<head>[^/?#]+://(?:[^/?#]*@)?)(?P<servers>[^/?#@]*,[^/?#@]*)(?P<rest>.*)", re.DOTALL)
@@ -147,10 +147,12 @@ def engine_of(url: sqlalchemy.URL, what: str, connections: int) -> Engine:
 def _create_closed(path: Path, what: str) -> None:
     # It holds passwords; SQLite would create it under the umask, and its side files take its mode.
     try:
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with contextlib.suppress(FileExistsError), new_closed(path):
+            pass
     except OSError as error:
-        raise StateError(f"{what} {path} can't be used: {error.strerror}") from None
+        raise StateError(
+            f"{what} {path} can't be used: {error.strerror}", way_out="name a file in a folder that is there"
+        ) from None
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

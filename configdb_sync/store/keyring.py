@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DontWrapMixin
 
-from configdb_sync.closed_files import read_closed
+from configdb_sync.closed_files import new_closed, read_closed
 from configdb_sync.errors import SettingsError, StateError
 
 if TYPE_CHECKING:
@@ -188,14 +188,11 @@ def make(path: Path) -> Key:
     """Write a new file of mode 0600 with one new key. Raises ``SettingsError`` if there is one, or it can't be made."""
     key = _new()
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with new_closed(path) as file:
+            file.write(key.text + b"\n")
     except OSError as error:
         way_out = "`keys add` adds a key to one" if path.exists() else "name a file in a folder that is there"
         raise SettingsError(f"the key file {path} can't be made: {error.strerror}", way_out=way_out) from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(key.text + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
     return key
 
 
@@ -231,14 +228,11 @@ def _changing(path: Path) -> Iterator[Callable[[Sequence[Key]], None]]:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)
         try:
-            handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(handle, "wb") as file:
+            with new_closed(temporary) as file:
                 owner = path.stat()
                 if owner.st_uid != os.geteuid():
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
                 file.writelines(key.text + b"\n" for key in keys)
-                file.flush()
-                os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -252,4 +246,6 @@ def _changing(path: Path) -> Iterator[Callable[[Sequence[Key]], None]]:
         finally:
             os.close(folder)
     except OSError as error:
-        raise SettingsError(f"the key file {path} can't be changed: {error.strerror}") from None
+        raise SettingsError(
+            f"the key file {path} can't be changed: {error.strerror}", way_out="put it into a folder of this user"
+        ) from None

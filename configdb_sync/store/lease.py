@@ -33,6 +33,7 @@ readers that don't wait."""
 RENEWED = 15.0
 _LEASE_POLL = 1.0
 _LOCK_POLL = 0.2
+_LOCK = "name another state folder with --state DIR"
 _REMEMBERED = 8
 _LONGEST = 4096
 
@@ -194,7 +195,7 @@ def run_lock(folder: Path, environment: int, wait: float, clock: Clock, run: str
     try:
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise StateError(f"the lock {path} can't be used: {error.strerror}") from error
+        raise StateError(f"the lock {path} can't be used: {error.strerror}", way_out=_LOCK) from error
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise StateError(f"the lock {path} can't be used: it is no file", way_out="remove it")
@@ -209,7 +210,7 @@ def run_lock(folder: Path, environment: int, wait: float, clock: Clock, run: str
                     raise _busy(lease_name(environment), wait) from None
                 clock.sleep(min(_LOCK_POLL, left))
             except OSError as error:
-                raise StateError(f"the lock {path} can't be used: {error.strerror}") from error
+                raise StateError(f"the lock {path} can't be used: {error.strerror}", way_out=_LOCK) from error
         yield frozenset(_remember(handle, run))
     finally:
         os.close(handle)

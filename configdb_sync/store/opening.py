@@ -133,7 +133,7 @@ def _migrate(database: Database, tables: TableSet) -> None:
     except (DBAPIError, OutcomeUnknownError) as error:
         where = database.url.render_as_string(hide_password=True)
         reason = str(getattr(error, "orig", error.__cause__)).strip().partition("\n")[0]
-        raise StateError(f"{database.what} {where} can't be used: {reason}") from error
+        raise StateError(f"{database.what} {where} can't be used: {reason}", way_out="is its URL right?") from error
 
 
 def _version(database: Database, tables: TableSet) -> str | None:

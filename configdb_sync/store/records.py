@@ -7,17 +7,14 @@ file holds, whenever a run is killed.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.hiera.rewriting import KeptText
-from configdb_sync.jsonvalues import ABSENT, Json, Slot
+from configdb_sync.jsonvalues import ABSENT, Json, Slot, packed, unpacked
 from configdb_sync.store.database import Database
 from configdb_sync.store.schema import FINGERPRINTS, LEASES, NODES, RECORDS, next_number
 
@@ -71,12 +68,12 @@ def encode(record: Record) -> bytes:
         "unsettled": list(record.unsettled),
         **({"restored": True} if record.restored else {}),
     }
-    return zlib.compress(json.dumps(body, separators=(",", ":")).encode("ascii"))
+    return packed(body)
 
 
 def decode(body: bytes) -> Record:
     """Return the record that ``encode`` made the bytes of."""
-    found: dict[str, Any] = json.loads(zlib.decompress(body))
+    found = unpacked(body)
     return Record(
         values=found["values"],
         files=tuple(found["files"]),
@@ -196,8 +193,7 @@ def distrust(database: Database) -> None:
 
     def work(connection: Connection) -> None:
         for row in connection.execute(sa.select(RECORDS)).mappings().all():
-            keys = ("place", "environment", "node", "data_source")
-            here = sa.and_(*(RECORDS.c[name] == row[name] for name in keys))
+            here = sa.and_(*(column == row[column.name] for column in RECORDS.primary_key))
             body = encode(replace(decode(row["body"]), restored=True))
             connection.execute(sa.update(RECORDS).where(here).values(body=body))
         connection.execute(sa.delete(FINGERPRINTS))

@@ -5,10 +5,8 @@ A node's row is written within a second or two after the node is done, so the ru
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from sqlalchemy import Connection, Row
 from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.exits import Exit
+from configdb_sync.jsonvalues import packed, unpacked
 from configdb_sync.names import natural_key
 from configdb_sync.store.database import Database
 from configdb_sync.store.lease import LASTS, process_exists
@@ -129,8 +128,7 @@ class Journal:
             self._write_nodes(connection, self._waiting)
             if self._whole:
                 self._forget_others(connection, known)
-            self._end(connection, {"outcome": code.name, "exit": int(code), **totals})
-            self._keep(connection, shown)
+            self._end(connection, {"outcome": code.name, "exit": int(code), **totals}, shown)
             self._prune(connection, keep)
 
         with self._lock:
@@ -142,23 +140,17 @@ class Journal:
 
         def work(connection: Connection) -> None:
             self._write_nodes(connection, self._waiting)
-            self._end(connection, {"outcome": outcome, "exit": int(code)})
-            self._keep(connection, shown)
+            self._end(connection, {"outcome": outcome, "exit": int(code)}, shown)
 
         with self._lock:
             self._database.write(work)
             self._waiting = []
 
-    def _end(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        finished = self._clock.now().timestamp()
-        connection.execute(
-            sa.update(RUNS).where(RUNS.c.identity == self._about.identity).values(finished=finished, **values)
-        )
-
-    def _keep(self, connection: Connection, shown: Mapping[str, Any]) -> None:
-        body = zlib.compress(json.dumps(shown, separators=(",", ":")).encode("ascii"))
-        connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == self._about.identity))
-        connection.execute(sa.insert(RUN_REPORTS).values(run=self._about.identity, body=body))
+    def _end(self, connection: Connection, values: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        run, finished = self._about.identity, self._clock.now().timestamp()
+        connection.execute(sa.update(RUNS).where(RUNS.c.identity == run).values(finished=finished, **values))
+        connection.execute(sa.delete(RUN_REPORTS).where(RUN_REPORTS.c.run == run))
+        connection.execute(sa.insert(RUN_REPORTS).values(run=run, body=packed(shown)))
 
     def _write_nodes(self, connection: Connection, done: Sequence[tuple[RunNode, Sequence[Problem]]]) -> None:
         if not done:
@@ -200,21 +192,13 @@ class Journal:
         return sa.and_(OPEN_PROBLEMS.c.environment == about.environment, OPEN_PROBLEMS.c.place == about.place)
 
 
-@dataclass(frozen=True)
-class PastRun:
+@dataclass(frozen=True, kw_only=True)
+class PastRun(About):
     """One run; a later one has a higher ``number``, whatever the clocks say.
 
     ``outcome`` is an exit code's name, ``AT WORK``, ``DIED`` or ``INTERRUPTED``; counts are None without a report.
     """
 
-    identity: str
-    environment: int
-    place: str
-    author: str
-    host: str
-    pid: int
-    kind: str
-    stage: str | None
     number: int
     started: datetime
     finished: datetime | None
@@ -331,7 +315,8 @@ class PastRuns:
             query = sa.select(RUNS).where(RUNS.c.identity.startswith(start, autoescape=True)).limit(2)
             found = self._runs(query)
         if len(found) != 1:
-            what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r} is remembered"
+            where = "" if environment is None else f" of environment {environment}"
+            what = f"several runs begin with {name[:60]!r}" if found else f"no run {name[:60]!r}{where} is remembered"
             raise SettingsError(what, way_out="`configdb-sync runs` lists them")
         return found[0]
 
@@ -345,10 +330,7 @@ class PastRuns:
         """Return the report that a run left: ``json``, ``text`` and ``markdown`` of it; None if it left none."""
         query = sa.select(RUN_REPORTS.c.body).where(RUN_REPORTS.c.run == run)
         body = self._database.read(lambda connection: connection.execute(query).scalar())
-        if body is None:
-            return None
-        report: dict[str, Any] = json.loads(zlib.decompress(body))
-        return report
+        return None if body is None else unpacked(body)
 
     def _rows(self, query: sa.Select[Any]) -> Sequence[Any]:
         return self._database.read(lambda connection: connection.execute(query).all())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -143,36 +144,28 @@ def matrix(environment: int, known: MatrixRecords, data_sources: Collection[str]
         found |= {one.data_source for several in known.problems.values() for one in several if one.data_source}
     sources = tuple(sorted(found))
     newest = known.runs[0] if known.runs else None
-    look = _RowStates(sources)
+
+    @cache  # most nodes look alike
+    def look(documents: tuple[str, ...], broken: frozenset[str | None], whole: SyncState | None) -> _States:
+        there = {*documents, *broken}
+        return tuple(
+            None if name not in there else whole or (SyncState.ERROR if name in broken else SyncState.ACTIVE)
+            for name in sources
+        )
+
     rows = [_row(node, known, look, newest) for node in sorted(known.names, key=natural_key)]
     return Matrix(environment, sources, tuple(rows), None if newest is None else newest[0])
 
 
-class _RowStates:
-    """The states of a row; most nodes look alike, so each look is worked out once."""
-
-    def __init__(self, sources: tuple[str, ...]) -> None:
-        self._sources = sources
-        self._made: dict[object, tuple[SyncState | None, ...]] = {}
-
-    def __call__(
-        self, documents: tuple[str, ...], broken: frozenset[str | None], whole: SyncState | None
-    ) -> tuple[SyncState | None, ...]:
-        key = (documents, broken, whole)
-        if key not in self._made:
-            there = {*documents, *broken}
-            self._made[key] = tuple(
-                None if name not in there else whole or (SyncState.ERROR if name in broken else SyncState.ACTIVE)
-                for name in self._sources
-            )
-        return self._made[key]
-
-
+_States = tuple[SyncState | None, ...]
 _NOTHING: frozenset[str | None] = frozenset()
 
 
 def _row(
-    node: str, known: MatrixRecords, look: _RowStates, newest: tuple[PastRun, Mapping[str, str]] | None
+    node: str,
+    known: MatrixRecords,
+    look: Callable[[tuple[str, ...], frozenset[str | None], SyncState | None], _States],
+    newest: tuple[PastRun, Mapping[str, str]] | None,
 ) -> NodeRow:
     documents, problems = known.documents.get(node, ()), tuple(known.problems.get(node, ()))
     whole = None

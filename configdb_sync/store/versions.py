@@ -2,6 +2,8 @@
 
 We know of the changes that we made. What others made shows when the document that is found isn't the one that our
 last version left.
+
+Notes on overrides (U27) are one JSON document for each environment of a server.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
 from configdb_sync.errors import StateError
-from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, loads
+from configdb_sync.jsonvalues import EMPTY_DIGEST, Document, Json, document_digest, dumps, packed, unpacked
 from configdb_sync.names import RECORDS
 from configdb_sync.store.database import Database
 from configdb_sync.store.encryption import sealing_of
-from configdb_sync.store.schema import BLOBS, VERSIONS, now_of
+from configdb_sync.store.schema import BLOBS, OVERRIDE_NOTES, VERSIONS, now_of
 
 BY_OTHERS = "changed by someone else"
 
@@ -66,14 +68,9 @@ class PackedDocument:
 
 
 def pack(document: Document) -> PackedDocument:
-    """Return a document made ready to be stored; ``unpack`` gives it back, key order included."""
+    """Return a document made ready to be stored; ``jsonvalues.unpacked`` gives it back from its body."""
     text = dumps(document).encode("ascii")
     return PackedDocument(hashlib.sha256(text).hexdigest(), document_digest(document), zlib.compress(text))
-
-
-def unpack(body: bytes) -> dict[str, Json]:
-    """Return the document that ``pack`` made the body of."""
-    return cast(dict[str, Json], loads(zlib.decompress(body)))
 
 
 def is_by_others(last: str | None, found: str) -> bool:
@@ -150,7 +147,7 @@ class VersionStore:
             .where(*_of(key), VERSIONS.c.number == number)
         )
         body = self._open().read(lambda connection: connection.execute(query).scalar())
-        return None if body is None else unpack(body)
+        return None if body is None else unpacked(body)
 
     def now(self) -> float:
         """Return the time by the clock of the versions, in seconds since the epoch."""
@@ -207,3 +204,33 @@ def _prune(connection: Connection, key: DocumentKey, upto: int) -> None:
 def _storable(text: str | None) -> str | None:
     """Return what any database stores: a user's bytes that aren't UTF-8, and NUL, become ``?``."""
     return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def read_notes(database: Database, server: str, environment: int) -> dict[str, Json]:
+    """Return the document of an environment of a server (by its address), ``{}`` where there is none."""
+    return database.read(lambda connection: _read(connection, server, environment))
+
+
+def rewrite_notes(database: Database, server: str, environment: int, make: Callable[[Document], Document]) -> None:
+    """Replace the document by what ``make`` makes of it; an empty one is dropped. No other writer comes between."""
+
+    def work(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            # One writer at a time, as on SQLite.
+            connection.execute(sa.text("LOCK TABLE override_notes IN SHARE ROW EXCLUSIVE MODE"))
+        after = make(_read(connection, server, environment))
+        connection.execute(sa.delete(OVERRIDE_NOTES).where(*_notes_of(server, environment)))
+        if after:
+            row = {"server": server, "environment": environment, "body": packed(after)}
+            connection.execute(sa.insert(OVERRIDE_NOTES).values(row))
+
+    database.write(work)
+
+
+def _read(connection: Connection, server: str, environment: int) -> dict[str, Json]:
+    body = connection.execute(sa.select(OVERRIDE_NOTES.c.body).where(*_notes_of(server, environment))).scalar()
+    return {} if body is None else unpacked(body)
+
+
+def _notes_of(server: str, environment: int) -> list[sa.ColumnElement[bool]]:
+    return [OVERRIDE_NOTES.c.server == server, OVERRIDE_NOTES.c.environment == environment]

@@ -8,15 +8,13 @@ the one in which a run left the node in step, there is nothing to do. ``docs/dec
 from __future__ import annotations
 
 import hashlib
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from configdb_sync import __version__
 from configdb_sync.configdb.model import Etags
-from configdb_sync.jsonvalues import EMPTY_DIGEST, canonical
+from configdb_sync.jsonvalues import EMPTY_DIGEST, canonical, packed, unpacked
 from configdb_sync.names import LevelPath
 from configdb_sync.nodes.node_files import NodeRead
 
@@ -36,12 +34,12 @@ class UnchangedNode:
 
 def encode(quiet: UnchangedNode) -> bytes:
     """Return it as bytes; ``decode`` gives it back."""
-    return zlib.compress(json.dumps(asdict(quiet), separators=(",", ":")).encode("ascii"))
+    return packed(asdict(quiet))
 
 
 def decode(body: bytes) -> UnchangedNode:
     """Return what ``encode`` made the bytes of."""
-    found: dict[str, Any] = json.loads(zlib.decompress(body))
+    found = unpacked(body)
     levels = tuple((name, value) for name, value in found.pop("levels"))
     state, fqdn = found.pop("state"), found.pop("fqdn")
     return UnchangedNode(state=state, levels=levels, fqdn=fqdn, **{name: tuple(value) for name, value in found.items()})

@@ -22,12 +22,11 @@ from configdb_sync.errors import (
 from configdb_sync.jsonvalues import document_digest
 from configdb_sync.names import LevelPath
 from configdb_sync.tenants import paths, queries, representations
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.representations import read_body, tenant_answer
-from configdb_sync.tenants.requests import TenantRequest, read_json, refuse_body, wants_xml
-from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, microseconds, record_audit
+from configdb_sync.tenants.requests import Context, TenantRequest, read_json, refuse_body, wants_xml
+from configdb_sync.tenants.rows import ChangeInfo, Resource, Tenant, microseconds
 from configdb_sync.web.refusals import RefusalError, refuse
 from configdb_sync.web.requests import tag_of_body, tag_of_parts
 from configdb_sync.web.responses import ApiResponse, HeaderLines, json_response
@@ -300,7 +299,7 @@ def put_overrides(context: Context, request: TenantRequest) -> ApiResponse:
     details = {"level": dict(levels), "keys": sorted(body)[:50]}
     context.registry.write(
         change_of(request),
-        lambda work: record_audit(work, request.place.tenant, request.place.path, "override", **details),
+        lambda work: work.audit(request.place.tenant, request.place.path, "override", **details),
     )
     return ApiResponse(204)
 

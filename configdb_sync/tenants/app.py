@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from configdb_sync.clock import Clock, new_call_id
 from configdb_sync.tenants import api_calls, openapi
-from configdb_sync.tenants.context import Context, PageHandler
 from configdb_sync.tenants.paths import Route, RouteKind, route
 from configdb_sync.tenants.policy import OPERATOR, Policy, rule_of
 from configdb_sync.tenants.representations import moment
-from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.requests import Context, PageHandler, TenantRequest
 from configdb_sync.tenants.rows import Tenant, find_tenant
 from configdb_sync.web.access import Access, Caller, TokenBuckets
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse
@@ -133,50 +132,37 @@ def _signed(answer: ApiResponse, request_id: str) -> ApiResponse:
     return answer
 
 
+@dataclass(frozen=True)
 class TenantsApplication:
-    """One endpoint as a WSGI callable; thread-safe; all its state is in the database."""
+    """One endpoint as a WSGI callable; thread-safe; all its state is in the database.
 
-    def __init__(
-        self,
-        context: Context,
-        access: Access,
-        clock: Clock,
-        new_id: Callable[[], str] = new_call_id,
-        *,
-        public: bool = False,
-        policy: Policy | None = None,
-        buckets: TokenBuckets | None = None,
-        behind_proxy: bool = False,
-        pages: PageHandler | None = None,
-    ) -> None:
-        """``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
+    ``public``: only reading, and no word of other tenants (T12). ``buckets``: how much one client may ask.
+    ``behind_proxy``: the client's address is what the proxy says. ``pages``: for people to look at.
+    """
 
-        ``behind_proxy``: the client's address is what the proxy says. ``pages``: for people to look at.
-        """
-        self.context = context
-        self._pages = pages
-        self._public = public
-        self._policy = policy or Policy(clock)
-        self._buckets = buckets
-        self._behind_proxy = behind_proxy
-        self._access = access
-        self._clock = clock
-        self._new_id = new_id
+    context: Context
+    access: Access
+    clock: Clock
+    policy: Policy
+    public: bool = False
+    buckets: TokenBuckets | None = None
+    behind_proxy: bool = False
+    pages: PageHandler | None = None
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        identity, method = self._new_id(), environ["REQUEST_METHOD"]
-        began = self._clock.monotonic()
+        identity, method = new_call_id(), environ["REQUEST_METHOD"]
+        began = self.clock.monotonic()
         asked: list[Route] = []
         current = CURRENT.set(LoggedRequest(identity))
         try:
-            if self._behind_proxy:
+            if self.behind_proxy:
                 environ["REMOTE_ADDR"] = client_address(environ, behind_proxy=True)
             answer = _signed(self._answer(environ, method, identity, asked), identity)
             if answer.status_code >= 400 and method != "GET":
                 drain(environ, 2 * self.context.limits.body)
             body = answer(environ, start_response)
-            self._note(asked, method, identity, answer, self._clock.monotonic() - began)
+            self._note(asked, method, identity, answer, self.clock.monotonic() - began)
             return body
         finally:
             # The thread's next lines are about no request, or about another one.
@@ -189,25 +175,25 @@ class TenantsApplication:
     def _answer(self, environ: WSGIEnvironment, method: str, identity: str, asked: list[Route]) -> ApiResponse:
         try:
             target = target_of(environ)
-            if self._pages is not None and target.segments[0] == self._pages.root:
-                return self._pages.answer(environ, method, target, identity, asked=asked, admit=self._seen)
+            if self.pages is not None and target.segments[0] == self.pages.root:
+                return self.pages.answer(environ, method, target, identity, asked=asked, admit=self._seen)
             found = route(target.segments)
             asked.append(found)
             if found.place is not None:
                 _name_tenant(found.place.tenant)
             caller = _NOBODY
             if not (is_open := found.kind is RouteKind.DOCUMENT and found.document in _OPEN):
-                caller = self._access.caller(environ, found.place)
-                if self._buckets is not None:
-                    self._buckets.take(self._client(caller))
-            methods = public_methods_of(found) if self._public else methods_of(found)
+                caller = self.access.caller(environ, found.place)
+                if self.buckets is not None:
+                    self.buckets.take(self._client(caller))
+            methods = public_methods_of(found) if self.public else methods_of(found)
             handler = methods.get("GET" if method == "HEAD" else method)
             if handler is None:
                 allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
                 raise refuse(405, f"{method[:20]} isn't possible here, but {allowed}", ("Allow", allowed))
             if not is_open:
                 caller = self._admitted(caller, found, method, target.query)
-            request = TenantRequest(environ, method, found, target.query, caller, identity, self._clock)
+            request = TenantRequest(environ, method, found, target.query, caller, identity, self.clock)
             return handler(self.context, request)
         except RefusalError as refusal:
             if refusal.status >= 500:
@@ -219,32 +205,32 @@ class TenantsApplication:
 
     def _client(self, caller: Caller) -> str:
         """Return who shares a bucket: on the public endpoint a tenant's users, on the admin one a user."""
-        if not self._public:
+        if not self.public:
             return caller.name
         return f"tenant {caller.tenant}" if caller.tenant is not None else f"project {caller.project}"
 
     def _admitted(self, caller: Caller, asked: Route, method: str = "GET", query: str | None = None) -> Caller:
         """Return the caller as this endpoint takes it. Raises ``RefusalError`` 403, alike for all others'."""
-        rule = rule_of(asked, method, query, public=self._public)
+        rule = rule_of(asked, method, query, public=self.public)
         own = False
         if asked.place is not None:
             if caller.tenant is not None:
                 own = caller.tenant == asked.place.tenant
-            elif self._policy.asks_for_own(rule):
+            elif self.policy.asks_for_own(rule):
                 own = self._owns(caller, asked.place.tenant)
-        if not self._policy.allows(rule, caller, own=own):
-            if self._public:
+        if not self.policy.allows(rule, caller, own=own):
+            if self.public:
                 raise refuse(403, "this is not a tenant of the token's project, or isn't allowed to it")
             raise refuse(403, f"this endpoint is for operators: the policy's rule {rule} doesn't let this user in")
-        admin = not self._public and self._policy.allows(OPERATOR, caller, own=own)
+        admin = not self.public and self.policy.allows(OPERATOR, caller, own=own)
         return caller if caller.admin is admin else replace(caller, admin=admin)
 
     def _seen(self, caller: Caller, shown: Route, query: str | None) -> Caller:
         """Return the caller of a page: who may ask the API for what it shows. Raises ``RefusalError`` 403, 429."""
         if shown.place is not None:
             _name_tenant(shown.place.tenant)
-        if self._buckets is not None:
-            self._buckets.take(self._client(caller))
+        if self.buckets is not None:
+            self.buckets.take(self._client(caller))
         return self._admitted(caller, shown, "GET", query)
 
     def _owns(self, caller: Caller, tenant: str) -> bool:
@@ -257,14 +243,14 @@ class TenantsApplication:
     def _note(self, asked: list[Route], method: str, identity: str, answer: ApiResponse, seconds: float) -> None:
         """Count a request and write its usage record (T14): it always names the tenant that the URL names."""
         place = asked[0].place if asked else None
-        endpoint, tenant = "public" if self._public else "admin", None if place is None else place.tenant
+        endpoint, tenant = "public" if self.public else "admin", None if place is None else place.tenant
         size = len(answer.data)
         if (meter := self.context.meter) is not None:
             meter.request(endpoint, method, status=answer.status_code, tenant=tenant, size=size, seconds=seconds)
         if not usage.isEnabledFor(logging.INFO):
             return
         record: dict[str, Any] = {
-            "time": moment(int(self._clock.now().timestamp() * 1_000_000)),
+            "time": moment(int(self.clock.now().timestamp() * 1_000_000)),
             "request_id": identity,
             "endpoint": endpoint,
             "tenant": tenant,

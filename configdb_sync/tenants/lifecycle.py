@@ -14,16 +14,7 @@ from sqlalchemy import Connection
 
 from configdb_sync.store import tenant_schema
 from configdb_sync.tenants.representations import TenantBody
-from configdb_sync.tenants.rows import (
-    PURGE,
-    Tenant,
-    Work,
-    enqueue,
-    lock_tenants,
-    record_audit,
-    require_tenant,
-    tenant_of,
-)
+from configdb_sync.tenants.rows import PURGE, Tenant, Work, require_tenant, tenant_of
 from configdb_sync.tenants.status import word_of
 from configdb_sync.web.refusals import refuse, shown
 from configdb_sync.web.requests import Preconditions
@@ -50,7 +41,7 @@ def put(
     made = _insert(work, tenant, body, conditions, updatable=updatable)
     if made is not None:
         return made, True
-    found = lock_tenants(work.connection, [tenant]).get(tenant)
+    found = work.lock([tenant]).get(tenant)
     if found is None:
         raise refuse(409, f"tenant {shown(tenant)} was purged this moment; try again", ("Retry-After", "1"))
     if found.deleted is not None:
@@ -70,8 +61,8 @@ def put(
             metadata=json.dumps(body.metadata), version=TENANTS.c.version + 1, tag=TENANTS.c.tag + 1, updated=work.time
         )
     )
-    record_audit(work, tenant, "", "modify", before=found.metadata, after=body.metadata)
-    return lock_tenants(work.connection, [tenant])[tenant], False
+    work.audit(tenant, "", "modify", before=found.metadata, after=body.metadata)
+    return work.lock([tenant])[tenant], False
 
 
 def _insert(
@@ -90,7 +81,7 @@ def _insert(
     row = work.connection.execute(statement).first()
     if row is None:
         return None
-    record_audit(work, tenant, "", "create", metadata=metadata)
+    work.audit(tenant, "", "create", metadata=metadata)
     return tenant_of(row)
 
 
@@ -106,7 +97,7 @@ def mark(work: Work, tenant: str, retention: int, conditions: Preconditions = NO
 
     Raises ``RefusalError`` 404, 410, 412.
     """
-    found = require_tenant(lock_tenants(work.connection, [tenant]).get(tenant), tenant)
+    found = require_tenant(work.lock([tenant]).get(tenant), tenant)
     conditions.check(found.etag)
     # A clock that is behind must not shorten the time to recover: the audit trail shows that it is later.
     newest = work.connection.execute(sa.select(sa.func.max(tenant_schema.AUDIT.c.time))).scalar() or 0
@@ -114,12 +105,12 @@ def mark(work: Work, tenant: str, retention: int, conditions: Preconditions = NO
     work.connection.execute(
         sa.update(TENANTS).where(TENANTS.c.number == found.number).values(deleted=work.time, purge_after=until)
     )
-    record_audit(work, tenant, "", "delete", data_sources=found.counts.size)
+    work.audit(tenant, "", "delete", data_sources=found.counts.size)
 
 
 def recover(work: Work, tenant: str) -> None:
     """Remove the mark; everything is as before (T6). Raises ``RefusalError`` 404, 409."""
-    found = lock_tenants(work.connection, [tenant]).get(tenant)
+    found = work.lock([tenant]).get(tenant)
     if found is None:
         raise refuse(404, f"there is no tenant {shown(tenant)}")
     if found.deleted is None:
@@ -127,7 +118,7 @@ def recover(work: Work, tenant: str) -> None:
     work.connection.execute(
         sa.update(TENANTS).where(TENANTS.c.number == found.number).values(deleted=None, purge_after=None)
     )
-    record_audit(work, tenant, "", "recover")
+    work.audit(tenant, "", "recover")
 
 
 def due(connection: Connection, time: int) -> dict[str, int]:
@@ -142,7 +133,7 @@ def purge(work: Work, tenant: str) -> bool:
 
     Returns whether there was such a tenant: it may have been recovered since.
     """
-    found = lock_tenants(work.connection, [tenant]).get(tenant)
+    found = work.lock([tenant]).get(tenant)
     if found is None or found.purge_after is None or found.purge_after > work.time:
         return False
     held = sa.select(tenant_schema.HOLDINGS.c.number).where(tenant_schema.HOLDINGS.c.tenant == found.number)
@@ -156,11 +147,11 @@ def purge(work: Work, tenant: str) -> bool:
         if definition is not None:
             gone[environment].append([definition, name])
     for environment, definitions in gone.items():
-        enqueue(work, PURGE, environment, {"tenant": tenant, "definitions": definitions})
+        work.enqueue(environment, PURGE, {"tenant": tenant, "definitions": definitions})
     homes = tenant_schema.FORMER_HOMES
     lost = sa.select(RESOURCES.c.number).where(RESOURCES.c.holding.in_(held))
     gone_homes = sa.or_(homes.c.tenant == found.number, homes.c.resource.in_(lost))
     work.connection.execute(sa.delete(homes).where(gone_homes))
     work.connection.execute(sa.delete(TENANTS).where(TENANTS.c.number == found.number))
-    record_audit(work, tenant, "", "purge", data_sources=found.counts.size)
+    work.audit(tenant, "", "purge", data_sources=found.counts.size)
     return True

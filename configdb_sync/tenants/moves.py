@@ -19,19 +19,13 @@ from configdb_sync.tenants import queries
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.queries import Located
 from configdb_sync.tenants.rows import (
-    ALIGN,
     Holding,
     Resource,
     Tenant,
     Work,
-    count,
-    enqueue,
     find_holding,
     find_tenant,
-    holding_for,
     holdings_of,
-    lock_tenants,
-    record_audit,
     require_tenant,
 )
 from configdb_sync.tenants.status import Status, StatusCounts, counted, word_of
@@ -47,7 +41,7 @@ def move(work: Work, place: ResourcePath, destination: str, conditions: Precondi
     Raises ``RefusalError``: 301 if it was already moved, 400, 404, 409 for BUILD, 410, 412.
     """
     _refuse_same(place, destination)
-    found = lock_tenants(work.connection, [place.tenant, destination])
+    found = work.lock([place.tenant, destination])
     tenant = require_tenant(found.get(place.tenant), place.tenant)
     holding, resource = _subject(work.connection, tenant, place, destination)
     target = require_tenant(found.get(destination), destination)
@@ -67,8 +61,8 @@ def move(work: Work, place: ResourcePath, destination: str, conditions: Precondi
         held = holdings_of(work.connection, tenant.number) if holding is None else [holding]
         _move_holdings(work, tenant, held, target)
     details = {"from": tenant.id, "to": target.id, "data_sources": counts.size}
-    record_audit(work, tenant.id, place.path, "move", **details)
-    record_audit(work, target.id, replace(place, tenant=target.id).path, "arrive", **details)
+    work.audit(tenant.id, place.path, "move", **details)
+    work.audit(target.id, replace(place, tenant=target.id).path, "arrive", **details)
 
 
 def _refuse_same(place: ResourcePath, destination: str) -> None:
@@ -91,15 +85,15 @@ def _subject(
 
 def _move_resource(work: Work, tenant: Tenant, holding: Holding, resource: Resource, destination: Tenant) -> None:
     counts = counted(resource.status)
-    target = holding_for(work, destination, resource.environment)
+    target = work.holding(destination, resource.environment)
     chosen = RESOURCES.c.number == resource.number
     _remember(work, tenant.number, holding.number, chosen)
     _enter(work, chosen, target)
-    count(work, holding, -counts)
-    count(work, target, counts)
-    count(work, tenant, -counts)
-    count(work, destination, counts)
-    enqueue(work, ALIGN, resource.environment)
+    work.count(holding, -counts)
+    work.count(target, counts)
+    work.count(tenant, -counts)
+    work.count(destination, counts)
+    work.enqueue(resource.environment)
 
 
 def _enter(work: Work, chosen: sa.ColumnElement[bool], target: Holding) -> None:
@@ -116,10 +110,10 @@ def _move_holdings(work: Work, tenant: Tenant, holdings: list[Holding], destinat
             _give(work, tenant, holding, destination)
         else:
             _merge(work, tenant, holding, target)
-        enqueue(work, ALIGN, holding.environment)
+        work.enqueue(holding.environment)
     if holdings:
-        count(work, tenant, -total)
-        count(work, destination, total)
+        work.count(tenant, -total)
+        work.count(destination, total)
 
 
 def _give(work: Work, tenant: Tenant, holding: Holding, destination: Tenant) -> None:
@@ -151,8 +145,8 @@ def _merge(work: Work, tenant: Tenant, holding: Holding, target: Holding) -> Non
         if former != target.tenant and moved:
             # Cut 0: only the environment's path redirects; its data sources have their own entries.
             _hold(work, former, target.number, cut=0, moved=moved)
-    count(work, holding, -holding.counts, home=False)
-    count(work, target, holding.counts, home=target.home or holding.home)
+    work.count(holding, -holding.counts, home=False)
+    work.count(target, holding.counts, home=target.home or holding.home)
 
 
 def _remember(work: Work, tenant: int, holding: int, which: sa.ColumnElement[bool]) -> None:

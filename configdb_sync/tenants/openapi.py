@@ -15,10 +15,9 @@ from configdb_sync import __version__
 from configdb_sync.names import NAME_LIMIT
 from configdb_sync.store import gauges, tenant_schema
 from configdb_sync.tenants import api_schemas
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.moves import NAMESPACE
 from configdb_sync.tenants.paths import ID_RULES, LONGEST_ID
-from configdb_sync.tenants.requests import TenantRequest
+from configdb_sync.tenants.requests import Context, TenantRequest
 from configdb_sync.web.responses import ApiResponse, json_response
 
 ID_PATTERN = "[^/]+"

@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -55,8 +55,6 @@ class Outbox:
     registry: Registry
     client: Callable[[], ConfigDBClient]
     clock: Clock
-    host: str = field(default_factory=socket.gethostname)
-    alive: Callable[[int], bool] = process_exists
 
     def waiting(self) -> int:
         """Return the number of entries."""
@@ -70,16 +68,14 @@ class Outbox:
         """
         if not self.waiting():
             return []
-        holder = f"{self.host}/{os.getpid()}/{new_request_id()}"
-        lease = Lease(self.registry.database, "outbox", holder, self.host, self.clock, self._ended, by_clock=True)
+        host = socket.gethostname()
+        holder = f"{host}/{os.getpid()}/{new_request_id()}"
+        lease = Lease(self.registry.database, "outbox", holder, host, self.clock, _has_ended, by_clock=True)
         other = lease.try_take()
         if other is not None:
             raise BusyError(f"{other.holder} is bringing ConfigDB in step", way_out="it will be done by that one")
         with lease.kept():
             return self._all(lease)
-
-    def _ended(self, holder: str) -> bool:
-        return not self.alive(int(holder.rsplit("/", 2)[1]))
 
     def _all(self, lease: Lease) -> list[Done]:
         done: list[Done] = []
@@ -132,6 +128,10 @@ class Outbox:
             sa.select(tenant_schema.HOLDINGS.c.environment).distinct().order_by(tenant_schema.HOLDINGS.c.environment)
         )
         return self.registry.read(lambda connection: list(connection.scalars(statement)))
+
+
+def _has_ended(holder: str) -> bool:
+    return not process_exists(int(holder.rsplit("/", 2)[1]))
 
 
 class Connected:

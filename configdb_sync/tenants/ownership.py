@@ -15,20 +15,7 @@ from configdb_sync.store import tenant_schema
 from configdb_sync.tenants import lifecycle, paths
 from configdb_sync.tenants.paths import ResourcePath
 from configdb_sync.tenants.representations import TenantBody
-from configdb_sync.tenants.rows import (
-    ALIGN,
-    Tenant,
-    Work,
-    count,
-    enqueue,
-    holding_for,
-    holding_of,
-    lock_tenant_numbers,
-    lock_tenants,
-    record_audit,
-    resource_of,
-    tenant_of,
-)
+from configdb_sync.tenants.rows import Tenant, Work, holding_of, resource_of, tenant_of
 from configdb_sync.tenants.status import Status, StatusCounts, counted, cut
 
 TENANTS, HOLDINGS, RESOURCES = tenant_schema.TENANTS, tenant_schema.HOLDINGS, tenant_schema.RESOURCES
@@ -50,15 +37,15 @@ def settle_home(work: Work, environment: int, tenant: str) -> Tenant:
     home = home_of(work.connection, environment)
     if home is not None:
         return home
-    found = lock_tenants(work.connection, [tenant]).get(tenant)
+    found = work.lock([tenant]).get(tenant)
     if found is None:
         found, _ = lifecycle.put(work, tenant, TenantBody({}, {}))
-    holding = holding_for(work, found, environment)
-    count(work, holding, StatusCounts(), home=True)
-    count(work, found, StatusCounts())
-    record_audit(work, tenant, ResourcePath(tenant, environment).path, "home")
-    enqueue(work, ALIGN, environment)
-    return lock_tenants(work.connection, [tenant])[tenant]
+    holding = work.holding(found, environment)
+    work.count(holding, StatusCounts(), home=True)
+    work.count(found, StatusCounts())
+    work.audit(tenant, ResourcePath(tenant, environment).path, "home")
+    work.enqueue(environment)
+    return work.lock([tenant])[tenant]
 
 
 def is_registered(connection: Connection, environment: int, sources: Mapping[str, int | None]) -> bool:
@@ -77,7 +64,7 @@ def register(work: Work, tenant: str, environment: int, sources: Mapping[str, in
     """
     for name in sources:
         paths.data_source(name)
-    found = lock_tenants(work.connection, [tenant])[tenant]
+    found = work.lock([tenant])[tenant]
     known = dict(owned(work.connection, environment, sources))
     for name, definition in sources.items():
         if name in known and definition is not None and known[name] != definition:
@@ -86,7 +73,7 @@ def register(work: Work, tenant: str, environment: int, sources: Mapping[str, in
     new = {name: definition for name, definition in sources.items() if name not in known}
     if not new:
         return []
-    holding = holding_for(work, found, environment)
+    holding = work.holding(found, environment)
     times = {"created": work.time, "updated": work.time}
     rows = [
         {"holding": holding.number, "environment": environment, "name": name, "definition": definition}
@@ -98,9 +85,9 @@ def register(work: Work, tenant: str, environment: int, sources: Mapping[str, in
     work.connection.execute(statement, rows)
     added = StatusCounts(_size(work.connection, holding.number) - before)
     if added.size:
-        count(work, holding, added)
-        count(work, found, added)
-        record_audit(work, tenant, ResourcePath(tenant, environment).path, "own", data_sources=sorted(new)[:50])
+        work.count(holding, added)
+        work.count(found, added)
+        work.audit(tenant, ResourcePath(tenant, environment).path, "own", data_sources=sorted(new)[:50])
     return sorted(new)
 
 
@@ -136,7 +123,7 @@ def set_status(
     tenants: dict[int, Tenant] = {}
     # A data source that was moved before the lock was acquired has another owner now.
     while not (now := set(work.connection.scalars(owners))) <= set(tenants):
-        tenants = lock_tenant_numbers(work.connection, now | set(tenants))
+        tenants = work.lock_numbers(now | set(tenants))
     deltas: dict[int, StatusCounts] = defaultdict(StatusCounts)
     changes: list[dict[str, object]] = []
     runs: list[dict[str, object]] = []
@@ -180,18 +167,18 @@ def _roll_up(work: Work, deltas: Mapping[int, StatusCounts], tenants: Mapping[in
     totals: dict[int, StatusCounts] = defaultdict(StatusCounts)
     for number, delta in deltas.items():
         holding = holding_of(work.connection.execute(sa.select(HOLDINGS).where(HOLDINGS.c.number == number)).one())
-        count(work, holding, delta)
+        work.count(holding, delta)
         totals[holding.tenant] += delta
     for tenant, delta in totals.items():
-        count(work, tenants[tenant], delta)
+        work.count(tenants[tenant], delta)
 
 
 def adopt(work: Work, tenant: str, environment: int, sources: Mapping[str, int | None]) -> list[str]:
     """As ``register``; the tenant is made if it isn't there, and ConfigDB follows."""
-    if tenant not in lock_tenants(work.connection, [tenant]):
+    if tenant not in work.lock([tenant]):
         lifecycle.put(work, tenant, TenantBody({}, {}))
     given = register(work, tenant, environment, sources)
     if given:
-        record_audit(work, tenant, ResourcePath(tenant, environment).path, "adopt", data_sources=given[:50])
-        enqueue(work, ALIGN, environment)
+        work.audit(tenant, ResourcePath(tenant, environment).path, "adopt", data_sources=given[:50])
+        work.enqueue(environment)
     return given

@@ -1,5 +1,7 @@
 """The policy (T12): the rules with their defaults, which rule each call needs, the operator's file, and decisions.
 
+Below it is the access that is not an operator's: a tenant's own token, and the one of the metrics.
+
 oslo.policy decides, which takes a tenth of a millisecond; decisions are cached. The file is checked every few seconds:
 a changed one applies from then on, a broken one is reported and changes nothing.
 ``oslopolicy-sample-generator --namespace configdb_sync.tenants`` finds the rules by entry point.
@@ -7,13 +9,14 @@ a changed one applies from then on, a broken one is reported and changes nothing
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import re
 import stat
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,7 +29,9 @@ from configdb_sync.clock import Clock
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants.openapi import CALLS, OPEN
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind, route
-from configdb_sync.web.access import Caller
+from configdb_sync.web.access import Access, Caller, check_token, has_token
+from configdb_sync.web.refusals import refuse
+from configdb_sync.web.requests import Environ
 
 NAMESPACE = "configdb_sync.tenants"
 OPERATOR = "operator"
@@ -235,6 +240,7 @@ def _mentions_own(texts: Mapping[str, str], name: str) -> bool:
 
 
 _LARGEST = 1024 * 1024
+_ANOTHER = f"name a file of at most {_LARGEST} bytes that the service may read"
 _RULE = re.compile(r"rule:([^\s()]+)")
 _REMOTE = re.compile(r"\bhttps?:", re.IGNORECASE)
 _TARGET = re.compile(r"%\(([^)]*)\)")
@@ -266,9 +272,9 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
             _check_owner(path, found)
             content = file.read(_LARGEST + 1)
     except OSError as error:
-        raise SettingsError(f"the policy file {path} can't be read: {error.strerror}") from None
+        raise SettingsError(f"the policy file {path} can't be read: {error.strerror}", way_out=_ANOTHER) from None
     if len(content) > _LARGEST:
-        raise SettingsError(f"the policy file {path} is larger than {_LARGEST} bytes")
+        raise SettingsError(f"the policy file {path} is larger than {_LARGEST} bytes", way_out=_ANOTHER)
     try:
         node = yaml.compose(content, Loader=yaml.SafeLoader)
     except RecursionError:
@@ -281,7 +287,7 @@ def read(path: Path, defaults: Mapping[str, str]) -> tuple[dict[str, str], tuple
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise SettingsError(f"the policy file {path} is no file")
+        raise SettingsError(f"the policy file {path} is no file", way_out=_ANOTHER)
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(f"the policy file {path} can be changed by others", way_out=f"chmod go-w {path}")
     if found.st_uid not in {0, os.geteuid()}:
@@ -367,3 +373,35 @@ def _fault(path: Path, line: int, what: str) -> SettingsError:
         f"the policy file {path}, line {line}: {what}",
         way_out="`configdb-sync tenants policy` prints all rules with their defaults",
     )
+
+
+@dataclass(frozen=True)
+class TenantTokenAccess:
+    """Whoever has a tenant's own token may read that tenant; tokens follow from one key and the tenant's ID."""
+
+    key: bytes = field(repr=False)
+
+    def token(self, tenant: str) -> str:
+        """Return a tenant's token."""
+        return hmac.new(self.key, tenant.encode("utf-8"), "sha256").hexdigest()
+
+    def caller(self, environ: Environ, place: ResourcePath | None = None) -> Caller:
+        """Return the tenant's user."""
+        if place is None:
+            raise refuse(401, "a token is for one tenant's URLs", ("WWW-Authenticate", 'Bearer realm="tenants"'))
+        check_token(environ, self.token(place.tenant))
+        return Caller("token", admin=False, tenant=place.tenant)
+
+
+@dataclass(frozen=True)
+class MetricsAccess:
+    """As ``others``, and whoever has the metrics' token is let in to read these alone."""
+
+    others: Access
+    token: str = field(repr=False)
+
+    def caller(self, environ: Environ, place: ResourcePath | None = None) -> Caller:
+        """Return who calls."""
+        if place is None and has_token(environ, self.token):
+            return Caller("metrics", admin=False, roles=frozenset({METRICS_ROLE}))
+        return self.others.caller(environ, place)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from configdb_sync.tenants.paths import ResourcePath
 
 _LONGEST = 65536
+_SECONDS = 10.0
 _LONG = ResourcePath("\U0001f600" * 255).move_url("\U0001f601" * 255)
 
 
@@ -39,13 +40,13 @@ _PROBES = (
 )
 
 
-def probe(host: str, port: int, *, tls: bool, whole: bool = True, timeout: float = 10.0) -> str | None:
+def probe(host: str, port: int, *, tls: bool, whole: bool = True) -> str | None:
     """Return what is wrong with the way to a service, None if nothing.
 
     Without ``whole`` only the server is checked: does it pass raw targets? Raises ``OSError`` if it can't be reached.
     """
     for one in _PROBES if whole else _PROBES[:1]:
-        line, head, body = _asked(host, port, one.target, tls=tls, timeout=timeout)
+        line, head, body = _asked(host, port, one.target, tls=tls)
         if b"content-encoding:" in head:
             return _COMPRESSED
         status = int(line[9:12]) if line.startswith("HTTP/1.1 ") and line[9:12].isdigit() else 0
@@ -54,19 +55,15 @@ def probe(host: str, port: int, *, tls: bool, whole: bool = True, timeout: float
         wanted = "/".join(map(str, sorted(one.statuses)))
         target = one.target if len(one.target) < 80 else f"{one.target[:40]}... ({len(one.target)} characters)"
         return f"GET {target} was answered with {line!r}, not with the service's own {wanted}: {one.otherwise}"
-    if not whole:
-        return None
-    _, head, _ = _asked(host, port, "/openapi.json", tls=tls, timeout=timeout)
-    if b"content-encoding:" in head:
-        return _COMPRESSED
-    return None
+    compressed = whole and b"content-encoding:" in _asked(host, port, "/openapi.json", tls=tls)[1]
+    return _COMPRESSED if compressed else None
 
 
-def _asked(host: str, port: int, target: str, *, tls: bool, timeout: float) -> tuple[str, bytes, bytes]:
+def _asked(host: str, port: int, target: str, *, tls: bool) -> tuple[str, bytes, bytes]:
     """Return the status line, the header lines in lower case and the body of an answer."""
     lines = [f"GET {target} HTTP/1.1", f"Host: {host}", "Accept-Encoding: gzip", "Connection: close", "", ""]
     request = "\r\n".join(lines).encode("ascii")
-    with socket.create_connection((host, port), timeout) as plain:
+    with socket.create_connection((host, port), _SECONDS) as plain:
         if not tls:
             answer = _exchanged(plain, request)
         else:

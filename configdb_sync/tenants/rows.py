@@ -47,20 +47,6 @@ def change_now(clock: Clock, actor: str, origin: str) -> ChangeInfo:
 
 
 @dataclass(frozen=True)
-class Work:
-    """A transaction of the registry: its connection, and the change that it makes."""
-
-    database: Database
-    connection: Connection
-    change: ChangeInfo
-
-    @property
-    def time(self) -> int:
-        """When the change is made."""
-        return self.change.time
-
-
-@dataclass(frozen=True)
 class StatusRow:
     """What rows of tenants, environments and data sources have in common."""
 
@@ -193,19 +179,6 @@ def require_tenant(found: Tenant | None, tenant: str) -> Tenant:
     return found
 
 
-def lock_tenants(connection: Connection, tenants: Iterable[str]) -> dict[str, Tenant]:
-    """Return tenants by ID, locked until the transaction ends; what they own changes only under this lock."""
-    statement = sa.select(TENANTS).where(TENANTS.c.id.in_(list(tenants))).order_by(TENANTS.c.number).with_for_update()
-    return {row.id: tenant_of(row) for row in connection.execute(statement)}
-
-
-def lock_tenant_numbers(connection: Connection, numbers: Iterable[int]) -> dict[int, Tenant]:
-    """Return tenants by number, locked."""
-    chosen = TENANTS.c.number.in_(list(numbers))
-    statement = sa.select(TENANTS).where(chosen).order_by(TENANTS.c.number).with_for_update()
-    return {row.number: tenant_of(row) for row in connection.execute(statement)}
-
-
 def find_holding(connection: Connection, tenant: int, environment: int) -> Holding | None:
     """Return what a tenant has in an environment, live or not."""
     row = connection.execute(_HOLDING, {"tenant": tenant, "environment": environment}).first()
@@ -215,17 +188,6 @@ def find_holding(connection: Connection, tenant: int, environment: int) -> Holdi
 _HOLDING = sa.select(HOLDINGS).where(
     HOLDINGS.c.tenant == sa.bindparam("tenant"), HOLDINGS.c.environment == sa.bindparam("environment")
 )
-
-
-def holding_for(work: Work, tenant: Tenant, environment: int) -> Holding:
-    """Return what a tenant has in an environment; an empty holding is made if there is none."""
-    found = find_holding(work.connection, tenant.number, environment)
-    if found is None:
-        values = {"tenant": tenant.number, "environment": environment, "created": work.time, "updated": work.time}
-        work.connection.execute(work.database.insert(HOLDINGS).values(values))
-        found = find_holding(work.connection, tenant.number, environment)
-        assert found is not None
-    return found
 
 
 def holdings_of(connection: Connection, tenant: int) -> list[Holding]:
@@ -245,49 +207,79 @@ _RESOURCE = sa.select(RESOURCES).where(
 )
 
 
-def count(work: Work, whole: Tenant | Holding, change: StatusCounts, *, shown: bool = True, **more: object) -> None:
-    """Add to the counters of a locked tenant or one of its holdings; ``whole`` must be as stored.
-
-    ``shown``: a move action shows the change. ``more``: other columns to set.
-    """
-    table = tenant_schema.TENANTS if isinstance(whole, Tenant) else tenant_schema.HOLDINGS
-    counts = whole.counts + change
-    values: dict[str, object] = {
-        **vars(counts),
-        "status": counts.status,
-        "status_details": counts.details,
-        "version": table.c.version + 1,
-        "tag": table.c.tag + int(shown),
-        "updated": work.time,
-        **more,
-    }
-    work.connection.execute(sa.update(table).where(table.c.number == whole.number).values(values))
-
-
-def record_audit(work: Work, tenant: str, path: str, action: str, **details: Any) -> None:
-    """Add an entry to the audit trail (T15); ``path`` is the path below the tenant."""
-    work.connection.execute(
-        sa.insert(tenant_schema.AUDIT).values(
-            time=work.time,
-            tenant=tenant,
-            path=path,
-            action=action,
-            actor=work.change.actor,
-            origin=work.change.origin,
-            request=work.change.request,
-            details=json.dumps(details, sort_keys=True),
-        )
-    )
-
-
 ALIGN, PURGE = "align", "purge"
 """Kinds of work in the outbox."""
 
 
-def enqueue(work: Work, kind: str, environment: int, body: Any = None) -> None:
-    """Add work on an environment in ConfigDB to the outbox; it follows this transaction."""
-    work.connection.execute(
-        sa.insert(tenant_schema.OUTBOX).values(
-            kind=kind, environment=environment, body=json.dumps(body), noted=work.time, tries=0
+@dataclass(frozen=True)
+class Work:
+    """A transaction of the registry: its connection, and the change that it makes."""
+
+    database: Database
+    connection: Connection
+    change: ChangeInfo
+
+    @property
+    def time(self) -> int:
+        """When the change is made."""
+        return self.change.time
+
+    def lock(self, tenants: Iterable[str]) -> dict[str, Tenant]:
+        """Return tenants by ID, locked until the transaction ends; what they own changes only under this lock."""
+        return {row.id: row for row in self._locked(TENANTS.c.id.in_(list(tenants)))}
+
+    def lock_numbers(self, numbers: Iterable[int]) -> dict[int, Tenant]:
+        """Return tenants by number, locked."""
+        return {row.number: row for row in self._locked(TENANTS.c.number.in_(list(numbers)))}
+
+    def _locked(self, chosen: sa.ColumnElement[bool]) -> list[Tenant]:
+        statement = sa.select(TENANTS).where(chosen).order_by(TENANTS.c.number).with_for_update()
+        return [tenant_of(row) for row in self.connection.execute(statement)]
+
+    def holding(self, tenant: Tenant, environment: int) -> Holding:
+        """Return what a tenant has in an environment; an empty holding is made if there is none."""
+        found = find_holding(self.connection, tenant.number, environment)
+        if found is None:
+            values = {"tenant": tenant.number, "environment": environment, "created": self.time, "updated": self.time}
+            self.connection.execute(self.database.insert(HOLDINGS).values(values))
+            found = find_holding(self.connection, tenant.number, environment)
+            assert found is not None
+        return found
+
+    def count(self, whole: Tenant | Holding, change: StatusCounts, **more: object) -> None:
+        """Add to the counters of a locked tenant or one of its holdings; ``whole`` must be as stored.
+
+        ``more``: other columns to set.
+        """
+        table = TENANTS if isinstance(whole, Tenant) else HOLDINGS
+        counts = whole.counts + change
+        values: dict[str, object] = {
+            **vars(counts),
+            "status": counts.status,
+            "status_details": counts.details,
+            "version": table.c.version + 1,
+            "tag": table.c.tag + 1,
+            "updated": self.time,
+            **more,
+        }
+        self.connection.execute(sa.update(table).where(table.c.number == whole.number).values(values))
+
+    def audit(self, tenant: str, path: str, action: str, **details: Any) -> None:
+        """Add an entry to the audit trail (T15); ``path`` is the path below the tenant."""
+        self.connection.execute(
+            sa.insert(tenant_schema.AUDIT).values(
+                **vars(self.change),
+                tenant=tenant,
+                path=path,
+                action=action,
+                details=json.dumps(details, sort_keys=True),
+            )
         )
-    )
+
+    def enqueue(self, environment: int, kind: str = ALIGN, body: Any = None) -> None:
+        """Add work on an environment in ConfigDB to the outbox; it follows this transaction."""
+        self.connection.execute(
+            sa.insert(tenant_schema.OUTBOX).values(
+                kind=kind, environment=environment, body=json.dumps(body), noted=self.time, tries=0
+            )
+        )

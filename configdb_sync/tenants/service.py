@@ -20,11 +20,11 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.errors import SettingsError
 from configdb_sync.tenants import metrics
 from configdb_sync.tenants.app import TenantsApplication, refused, usage
-from configdb_sync.tenants.context import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.outbox_worker import Connected, OutboxWorker
 from configdb_sync.tenants.policy import Policy
 from configdb_sync.tenants.proxy_check import probe
 from configdb_sync.tenants.registry import Registry, open_registry
+from configdb_sync.tenants.requests import ApiLimits, Context, PageHandler, StatusCalls
 from configdb_sync.tenants.status_chain import Chain
 from configdb_sync.web.access import Access, buckets
 from configdb_sync.web.service import Gunicorn, GunicornOptions, Listen, check_bindable, check_reach
@@ -103,6 +103,8 @@ def serve(service: TenantsService, announce: Callable[[list[str]], None]) -> Non
 
 
 def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbers: Path) -> None:
+    listens = [service.admin] if service.public is None else [service.admin, service.public]
+
     def make(ports: list[int]) -> tuple[Any, Any]:
         if service.usage_log is not None:
             write_usage(service.usage_log)
@@ -128,12 +130,9 @@ def _serve(service: TenantsService, announce: Callable[[list[str]], None], numbe
     def started(age: int, ports: list[int]) -> None:
         if age != 1:
             return
-        places = [service.admin] if service.public is None else [service.admin, service.public]
-        told = list(zip(places, ports, strict=True))
-        arguments = (told, service.transport, announce)
+        arguments = (list(zip(listens, ports, strict=True)), service.transport, announce)
         threading.Thread(target=_check_itself, args=arguments, daemon=True).start()
 
-    listens = [service.admin] if service.public is None else [service.admin, service.public]
     Gunicorn(
         "tenants",
         listens,
@@ -167,8 +166,8 @@ def _endpoint(
         replace(context, status_calls=calls),
         access,
         clock,
+        policy,
         public=public,
-        policy=policy,
         buckets=buckets(clock, service.rate if public else service.admin_rate),
         behind_proxy=service.transport.behind_proxy,
         pages=pages,
@@ -194,7 +193,9 @@ def write_usage(path: Path) -> None:
         path.touch(mode=0o600)
         handler = _OwnersFile(path, encoding="ascii", delay=False)
     except OSError as error:
-        raise SettingsError(f"the usage log {path} can't be written: {error.strerror}") from None
+        raise SettingsError(
+            f"the usage log {path} can't be written: {error.strerror}", way_out="name another with --usage-log"
+        ) from None
     handler.setFormatter(logging.Formatter("%(message)s"))
     usage.handlers[:] = [handler]
     usage.setLevel(logging.INFO)

@@ -107,14 +107,13 @@ class SyncDriver(StatusDriver):
         environment, name = context.place.environment, context.place.data_source
         assert environment is not None
         kept: dict[int, Mapping[str, SourceState]] = getattr(self._asked, "states", {})
-        states = kept.get(environment) or kept.setdefault(environment, self._states(environment))
+        states = kept.get(environment)
+        if states is None:
+            states = kept[environment] = source_states(self.surroundings.database, self._past, environment)
         found = None if name is None else states.get(name)
         if found is None:
             return self._unfinished(context) if context.status is Status.BUILD and context.run else context
         return context.told(Status[found.state.name], found.details or None)
-
-    def _states(self, environment: int) -> Mapping[str, SourceState]:
-        return source_states(self.surroundings.database, self._past, environment)
 
     def _unfinished(self, context: StatusContext) -> StatusContext:
         """Return the status of a data source in BUILD without a record: ERROR unless its run is still in progress."""
@@ -189,7 +188,10 @@ def load(names: Sequence[str], surroundings: DriverServices) -> dict[str, Status
         try:
             drivers[name] = _made(installed[name], surroundings)
         except _UnusableError as fault:
-            raise SettingsError(f"the status driver {name!r} can't be loaded: {fault}") from fault.__cause__
+            raise SettingsError(
+                f"the status driver {name!r} can't be loaded: {fault}",
+                way_out="install its package anew, or leave it out",
+            ) from fault.__cause__
     return drivers
 
 

@@ -12,10 +12,9 @@ import logging
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from configdb_sync.clock import Clock
@@ -25,11 +24,14 @@ from configdb_sync.web.requests import Environ
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+    from configdb_sync.keystone.clouds import Cloud
+
 log = logging.getLogger(__name__)
 
 _MOST = 10_000
 """Clients and tokens that are remembered."""
 _LONGEST_TOKEN = 8192
+_BELIEVED = 10.0
 
 
 @dataclass(frozen=True)
@@ -208,36 +210,20 @@ def limited(others: Access, clock: Clock, rate: float, *, keystone: bool = False
     return others if few is None else LimitedAccess(others, few)
 
 
-class _KeystoneLogin(Protocol):
-    @property
-    def auth(self) -> Mapping[str, str]: ...
-    @property
-    def auth_type(self) -> str: ...
-    @property
-    def interface(self) -> str: ...
-    @property
-    def region(self) -> str | None: ...
-    @property
-    def ca_file(self) -> Path | None: ...
-    @property
-    def insecure(self) -> bool: ...
-
-
 class KeystoneAccess:
     """Whoever has a good token of Keystone's; ``role`` makes an operator (None: nobody is one).
 
     Nothing of the request's own headers is believed: who calls is read from what keystonemiddleware puts into a blank
     request with the token. Its verdict is kept in a bounded cache: a token that was revoked is believed for at most
-    ``life`` seconds; checking each anew costs Keystone 7 ms. Safe for several threads.
+    ten seconds; checking each anew costs Keystone 7 ms. Safe for several threads.
     """
 
-    def __init__(self, login: _KeystoneLogin, role: str | None, clock: Clock, *, name: str, life: float = 10.0) -> None:
-        """``login`` is the service's own, by which it has tokens checked (``keystone.clouds.Cloud``); ``name`` tells
-        this instance from others in one process."""
+    def __init__(self, login: Cloud, role: str | None, clock: Clock, *, name: str) -> None:
+        """``login`` is the service's own, by which it has tokens checked; ``name`` tells this instance from others in
+        one process."""
         self._uri = login.auth["auth_url"]
         self._role = None if role is None else role.lower()
         self._clock = clock
-        self._life = life
         self._lock = threading.Lock()
         self._kept: dict[bytes, tuple[float, Caller]] = {}
         self._middleware = _middleware(login, name)
@@ -262,7 +248,7 @@ class KeystoneAccess:
         with self._lock:
             # Put behind all others: those that end first are at the front.
             self._kept.pop(key, None)
-            self._kept[key] = (asked + min(self._life, _expiry(confirmed) - now), caller)
+            self._kept[key] = (asked + min(_BELIEVED, _expiry(confirmed) - now), caller)
             while len(self._kept) > _MOST:
                 self._kept.pop(next(iter(self._kept)))
         return caller
@@ -320,7 +306,7 @@ _BLANK: dict[str, Any] = {
 }
 
 
-def _middleware(login: _KeystoneLogin, name: str) -> WSGIApplication:
+def _middleware(login: Cloud, name: str) -> WSGIApplication:
     # Late: it takes long to load.
     from keystonemiddleware.auth_token import AuthProtocol
 

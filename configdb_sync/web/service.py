@@ -25,7 +25,6 @@ from werkzeug.wrappers import Response
 
 from configdb_sync.errors import SettingsError
 from configdb_sync.web.refusals import FAILED, RefusalError, refuse
-from configdb_sync.web.responses import ApiResponse
 
 _STOP_SECONDS = 10
 
@@ -102,7 +101,10 @@ def check_reach(listen: Listen, transport: GunicornOptions, *, unguarded: bool) 
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_none)
         except (OSError, ValueError) as error:
-            raise SettingsError(f"the certificate {certificate} and its key can't be used: {error}") from None
+            raise SettingsError(
+                f"the certificate {certificate} and its key can't be used: {error}",
+                way_out="give both in PEM form, the key without a password",
+            ) from None
 
 
 def check_bindable(listen: Listen, flag: str = "--listen") -> None:
@@ -119,11 +121,6 @@ def check_bindable(listen: Listen, flag: str = "--listen") -> None:
         raise SettingsError(
             f"{listen.address()} can't be listened on: {error.strerror}", way_out=f"choose another {flag}"
         ) from None
-
-
-def bare(refusal: RefusalError) -> Response:
-    """Return an answer that has a status alone."""
-    return ApiResponse(refusal.status)
 
 
 class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -143,8 +140,8 @@ class Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         transport: GunicornOptions,
         make: Callable[[list[int]], tuple[Any, Any]],
         *,
-        refused: Callable[[RefusalError], Response] = bare,
-        body_limit: int = 1024 * 1024,
+        refused: Callable[[RefusalError], Response],
+        body_limit: int,
         ready: Callable[[list[int]], None] | None = None,
         started: Callable[[int, list[int]], None] | None = None,
         formatter: logging.Formatter | None = None,

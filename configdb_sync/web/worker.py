@@ -128,7 +128,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             # The error's text may hold what the client sent.
             where = "".join(traceback.format_tb(error.__traceback__))
             self.log.error("a request failed: %s\n%s", type(error).__name__, where)
-            answer.content[:] = self._refusal(500)
+            answer.content[:] = self.app.refusal(500)
         conn.keep = conn.keep and keep
         conn.unsent = memoryview(bytes(answer.content))
         conn.give(self._patience.grace)
@@ -234,7 +234,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _refuse(self, connection: Connection, status: int, reason: str) -> None:
         self._note(connection, f"{status} {reason}")
-        connection.unsent = memoryview(self._refusal(status))
+        connection.unsent = memoryview(self.app.refusal(status))
         connection.keep = False
         connection.phase = Phase.SENDING
         connection.give(self._patience.grace)
@@ -242,9 +242,6 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     def _note(self, connection: Connection | None, reason: str) -> None:
         address = str(connection.client[0]) if connection is not None and connection.client else "unknown"
         self._refusals.note(reason, address, time.monotonic())
-
-    def _refusal(self, status: int) -> bytes:
-        return bytes(self.app.refusal(status))
 
     def _late(self, connection: Connection) -> None:
         if connection.phase is Phase.BODY or (connection.phase is Phase.HEAD and connection.received):

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from configdb_sync.backup import archive, sqlite
+from configdb_sync.backup import archive, state_copy
 from configdb_sync.backup.archive import BackupFile, Manifest
 from configdb_sync.configdb_server.schema import open_configdb
 from configdb_sync.errors import StateError
@@ -222,7 +222,7 @@ def test_databases_are_copied_as_of_one_moment(tmp_path: Path) -> None:
         seen = []
         for turn in range(20):
             copies = [tmp_path / f"{turn}-{path.name}" for path in paths]
-            sqlite.copy_all(dict(zip(paths, copies, strict=True)))
+            state_copy.copy_all(dict(zip(paths, copies, strict=True)))
             found = []
             for copy in copies:
                 assert copy.stat().st_mode & 0o777 == 0o600

@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """Commands on an environment of ConfigDB, with what else they need."""
 OTHERS = {
     *("load", "tenants move"),  # they need a dump, and a second tenant
-    *("status", "doctor", "tenants show"),  # they show what is wrong, or what they know without ConfigDB
+    *("status", "doctor", "tenants show", "watch"),  # they show what is wrong, or what they know without ConfigDB
 }
 OF_RUNS = {"plan", "sync", "gc"}
 """Commands for which an environment may be new, or gone."""

@@ -56,7 +56,7 @@ class Nailgun:
     def nodes(self, environment: int) -> list[NailgunNode]:
         if isinstance(self.said, ProductError):
             raise self.said
-        return [NailgunNode(one, f"node-{one}.x", "ready", True, False, False, ()) for one in self.said]
+        return [NailgunNode(one, f"node-{one}.x", "ready", True, False, ()) for one in self.said]
 
 
 @pytest.fixture

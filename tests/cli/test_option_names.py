@@ -22,7 +22,7 @@ THINGS = {
     "KEY": {"--key"},
     "NAME=VALUE": {"--level"},
     "VERSION": {"--old", "--new", "--to"},
-    "DURATION": {"--for", "--expiring"},
+    "DURATION": {"--for", "--expiring", "--interval", "--jitter", "--run-age"},
     "DIGEST": {"--digest", "--force"},
     "N[,M]": {"--env"},
     "LIST": {"--node", "--data-sources", "--writable", "--failure-policy", "--drivers"},

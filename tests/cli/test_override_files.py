@@ -162,6 +162,7 @@ def test_a_file_that_cannot_be_read_or_written_is_named(cloud: Product, file: Pa
     assert "can't be written" in cloud("overrides", "export", *ENV, "-o", tmp_path / "no/x.yaml").err
     file.write_text(FILE.replace("{env: NEW_SECRET}", "{file: secret.txt}"))
     assert "secret.txt" in cloud("overrides", "apply", *MEANT, "-f", file).err
+    (tmp_path / "secret.txt").touch(mode=0o600)
     (tmp_path / "secret.txt").write_text("CANARY\n")
     assert cloud("overrides", "apply", *MEANT, "-f", file).code == Exit.OK
     assert overridden(cloud, None, "new_secret").json == "CANARY"

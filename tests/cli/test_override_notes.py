@@ -191,27 +191,6 @@ def test_copied_overrides_keep_their_notes(synced: Product) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        (("--all-nodes", "-k", "debug", "-t", "int", "-v", 1, "--for", "8h"), "--all-nodes"),
-        (("--level", "nodes=1", "--copy-from", 2, "--until", LATER), "--copy-from"),
-        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--until", LATER, "--for", "8h"), "one of them"),
-        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--until", "2020-01-01"), "in the past"),
-        (("--level", "nodes=1", "-k", "debug", "-t", "int", "-v", 1, "--for", "soon"), "no duration"),
-    ],
-)
-def test_ends_that_are_refused_change_nothing(
-    product: Product, trees: Path, options: tuple[object, ...], part: str
-) -> None:
-    good(product, "sync", "--env", 5, "--from", trees)
-    product.changing()
-    refused = product("override", *MEANT, "--env", 5, "-r", "globals", *options)
-    assert refused.code == Exit.USAGE
-    assert part in refused.err
-    assert product.changing() == []
-
-
 @pytest.mark.parametrize("step", ["override-noted", "override-changed"])
 def test_no_kill_leaves_an_override_without_its_end(product: Product, trees: Path, step: str) -> None:
     good(product, "sync", "--env", 5, "--from", trees)

@@ -117,7 +117,7 @@ def test_a_service_of_another_name_is_used(product: Product, keystone: peer.Keys
     assert "service tuning-box of type config: there already" in register(product).out
     for _ in range(2):
         keystone.ask("POST", "/services", {"service": {"type": "config", "name": "more"}})
-    refused = register(product, "--service", "more")
+    refused = register(product, "--service-name", "more")
     assert refused.code == Exit.CONFIGDB
     assert "several services of type config" in refused.err
 

@@ -69,7 +69,9 @@ def test_an_override_of_a_key_and_back(run: Run) -> None:
     assert "nothing to do" in again.stdout
     assert "no longer overridden: debug" in run("rm-override", "--key", "debug").stdout
     assert run("get", "--key", "debug").stdout == "false\n"
-    with pytest.raises(SettingsError, match=r"debug isn't overridden \(nothing is overridden there\)"):
+    with pytest.raises(
+        SettingsError, match=r"debug isn't overridden \(nothing is overridden there; `configdb-sync overrides` lists"
+    ):
         run("rm-override", "--key", "debug")
 
 

@@ -55,11 +55,12 @@ def test_of_a_key_given_twice_the_last_value_holds_at_the_first_place() -> None:
 
 
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = contents._Known(3)
+    known: dict[bytes, tuple[str, bool]] = {}
     monkeypatch.setattr(contents, "_known", known)
+    monkeypatch.setattr(contents, "_MOST_KNOWN", 3)
     for number in range(10):
         assert contents.content_of_text(f'{{"a":{number}}}').digest == document_digest({"a": number})
-        assert len(known._found) <= 3
+        assert len(known) <= 3
 
 
 def test_depth_counts_the_whole_document() -> None:

@@ -32,7 +32,7 @@ def test_health_needs_no_token_and_tells_nothing_else(make: MakeServer, monkeypa
     def away(_: Callable[[Any], Any]) -> None:
         raise DatabaseOutageError("the server's database can't be used now", status=503)
 
-    monkeypatch.setattr(api.application._database, "read", away)
+    monkeypatch.setattr(api.application.database, "read", away)
     assert api.get("/healthz").status_code == 503
 
 
@@ -55,7 +55,7 @@ def test_without_a_token_of_their_own_an_empty_one_is_none(make: MakeServer) -> 
 
 def test_a_database_of_runs_that_is_away_is_no_fault_of_the_server(make: MakeServer) -> None:
     def away() -> bytes:
-        raise StateError("CANARY: /var/lib can't be used")
+        raise StateError("CANARY: /var/lib can't be used", "way out")
 
     answer = make(gauges=Gauges(away)).get("/metrics")
     assert answer.status_code == 503

@@ -44,10 +44,10 @@ def test_without_the_key_the_answer_says_which_one_is_missing(make: MakeServer, 
     fuel.put(f"{NODE}/values", {"a": 1})
     late = make()
     # As a process that was started before anything was encrypted.
-    late.application._database.sealing.keyring = None
-    late.application._database.sealing.on = False
+    late.application.database.sealing.keyring = None
+    late.application.database.sealing.on = False
     read, written = late.get(f"{NODE}/values"), late.put(f"{NODE}/values", {"a": 2})
-    key = fuel.application._database.sealing.keyring
+    key = fuel.application.database.sealing.keyring
     assert key is not None
     for answer in (read, written):
         assert answer.status_code == 503

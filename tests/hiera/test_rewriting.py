@@ -366,11 +366,12 @@ def _edited(
 
 
 def _untouched(layout: FileText, kept: Mapping[str, KeptText]) -> list[int]:
-    """Return the places that are the node's own, single, and tied to no other."""
+    """Return the places that are the node's own, single, and tied to no other by an anchor."""
     return [
         index
         for index, place in enumerate(layout.places)
-        if place.key not in kept and place.key and not place.anchored and len(layout.indexes(place.key)) == 1
+        if place.key not in kept and place.key and len(layout.indexes(place.key)) == 1
+        if "&" not in place.text and "*" not in place.text
     ]
 
 

@@ -10,9 +10,7 @@ from configdb_sync.errors import NodeError
 from configdb_sync.nailgun.model import NailgunNode
 from configdb_sync.nailgun.roster import Roster, why_not
 
-NODE = NailgunNode(
-    46, "node-1.example.com", "ready", online=True, pending_deletion=False, pending_addition=False, roles=()
-)
+NODE = NailgunNode(46, "node-1.example.com", "ready", online=True, pending_deletion=False, roles=())
 OTHER = replace(NODE, id=47, fqdn="node-47.example.com", status="deploying")
 ROSTER = Roster("http://master:8000", 16, (NODE, OTHER))
 

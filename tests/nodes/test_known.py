@@ -11,7 +11,7 @@ from configdb_sync.nailgun.roster import Roster
 from configdb_sync.nodes.nailgun import KnownNodes
 from configdb_sync.nodes.node_files import NodeFile, NodeLeftOut, NodeRead
 
-NODE = NailgunNode(1, "node-1.x", "ready", online=True, pending_deletion=False, pending_addition=False, roles=())
+NODE = NailgunNode(1, "node-1.x", "ready", online=True, pending_deletion=False, roles=())
 ROSTER = Roster(
     "http://master:8000",
     5,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from configdb_sync.mcollective.outcomes import ErrorReply, Missing, Outcome, Reply, ReplyCounts
-from configdb_sync.nodes.selfcheck import NodeCheck, check_over_bus
+from configdb_sync.nodes.mcollective import NodeCheck, check_over_bus
 
 SOUND = b"configdb-sync 1\0t /etc/hiera\0/etc/hiera\0end"
 THERE = ErrorReply("1", 1, "File / already exists and may not be overwritten")

@@ -17,7 +17,7 @@ from configdb_sync.jsonvalues import value_digest
 from configdb_sync.names import RECORDS
 from configdb_sync.overrides.note_store import NoteStore, rewrite_noted
 from configdb_sync.overrides.notes import Note, to_json
-from configdb_sync.store import override_notes
+from configdb_sync.store import versions
 from configdb_sync.store.opening import open_store
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -56,7 +56,7 @@ def records(client: ConfigDBClient) -> dict[str, object]:
 def test_notes_move_into_the_environment_once_it_has_a_place_for_them(store: NoteStore, client: ConfigDBClient) -> None:
     store.change(ENV, lambda found: (*found, note("a")))
     assert store.read(ENV) == (note("a"),)
-    assert override_notes.read(store.database, client.base, ENV) != {}
+    assert versions.read_notes(store.database, client.base, ENV) != {}
     add_records(client)
     place = changes.find(client, ENV, (), RECORDS)
     changes.rewrite(client, place, changes.setting(client, place, ("tenant",), "admin"))
@@ -64,7 +64,7 @@ def test_notes_move_into_the_environment_once_it_has_a_place_for_them(store: Not
     store.change(ENV, lambda found: (*found, note("b")))
     assert store.read(ENV) == (note("a"), note("b"))
     assert records(client) == {"tenant": "admin", "notes": [to_json(note("a")), to_json(note("b"))]}
-    assert override_notes.read(store.database, client.base, ENV) == {}
+    assert versions.read_notes(store.database, client.base, ENV) == {}
     store.change(ENV, lambda _: ())
     assert records(client) == {"tenant": "admin"}
 

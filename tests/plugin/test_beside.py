@@ -48,7 +48,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
             (folder / "deployment_scripts/configdb-sync").write_text(
                 f'#!/bin/sh\necho "$@" >> /calls\necho {version}\n'
             )
-            for path in folder.glob("services/*.service"):
+            for path in (*folder.glob("services/*.service"), *folder.glob("services/*.timer")):
                 path.write_text(f"# of {version}\n{path.read_text()}")
             build_plugin.run_fpb("build", folder)
             (made[version],) = folder.glob("configdb-sync-*.noarch.rpm")

@@ -38,7 +38,7 @@ def test_what_is_in_the_package(rpm: Path) -> None:
     assert top == {
         *("metadata.yaml", "environment_config.yaml", "deployment_tasks.yaml", "deployment_scripts", "repositories"),
         *("pre_build_hook", "pre_install.sh", "post_install.sh", "uninstall.sh", "services", "configdb_sync"),
-        *("runtime", "vendor", "docs", "script", "licences", "bom.cdx.json"),
+        *("runtime", "vendor", "docs", "share", "script", "licences", "bom.cdx.json"),
         *(
             "LICENSE",
             "README.md",

@@ -202,38 +202,6 @@ def test_an_override_of_all_nodes_is_asked_of_all(filled: Product) -> None:
     assert "Puppet reads nova.workers from globals." in done.err
 
 
-MISTAKES = [
-    (
-        ("--level", "nodes=1", "-r", "globals", "--key", "debgu"),
-        "--new-key",
-        ("debgu", "globals", "did you mean debug"),
-    ),
-    (("--level", "nodes=1", "-r", "astute", "--key", "nova.debgu"), "--new-key", ("nova.debgu", "nova.debug")),
-    (("--level", "nodes=1", "-r", "globals", "--key", "roles"), "--new-key", ("roles", "astute has it")),
-    (("--all-nodes", "-r", "globals", "--key", "debgu"), "--new-key", ("debgu", "did you mean debug")),
-    (("--level", "nodes=4", "-r", "globals", "--key", "debug"), "--new-node", ("no node '4'", "known are 1, 2, 3")),
-    (("--level", "nodes=1", "-r", "globals", "--key", "nova.workers"), "--change-type", ("integer", "boolean")),
-    (("--level", "nodes=1", "-r", "globals", "--key", "nova"), "--change-type", ("mapping", "boolean")),
-    (("-r", "globals", "--key", "list"), "--change-type", ("list", "boolean")),
-]
-
-
-@pytest.mark.parametrize(("where", "let_through", "parts"), MISTAKES, ids=lambda found: " ".join(found)[:40])
-def test_an_override_that_looks_like_a_mistake_is_refused_unless_it_is_meant(
-    filled: Product, where: tuple[str, ...], let_through: str, parts: tuple[str, ...]
-) -> None:
-    """U25: refused with exit code 2, nothing changes, close matches are named, and an option lets it through."""
-    filled.requests.clear()
-    ask = ("override", "--env", 5, *where, "--type", "bool", "--value", "true")
-    done = filled(*ask)
-    assert done.code == Exit.USAGE
-    assert all(part in done.err for part in (*parts, let_through)), done.err
-    assert filled.changing() == []
-    others = [option for option in ("--new-key", "--new-node", "--change-type") if option != let_through]
-    assert filled(*ask, *others).code == Exit.USAGE
-    assert filled(*ask, let_through).code == Exit.OK
-
-
 def test_what_nodes_have_in_common_is_asked_once(filled: Product) -> None:
     """U26: finding something on many nodes takes as long as they differ."""
     filled.requests.clear()

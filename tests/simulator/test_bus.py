@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -17,17 +18,20 @@ import pytest
 
 from configdb_sync.clock import SystemClock
 from configdb_sync.errors import NodeError, NodeFileError, SettingsError
+from configdb_sync.exits import Exit
 from configdb_sync.mcollective.client import BusRpc
 from configdb_sync.nodes.mcollective import MCollectiveNodes
 from configdb_sync.nodes.node_files import NodeRead
 from tests.lab import laboratory
 from tests.lab.laboratory import Laboratory
+from tests.nailgun.conftest import make_small
 from tests.nodes.trees import ASTUTE, make_node
+from tests.support.nailgun import at_work
 from tests.support.product import Product
 from tests.support.simulator.bus import Simulator
 from tests.support.simulator.faults import Fault, FaultKind, one, parse
 from tests.support.simulator.nodes import SimulatedNodes
-from tests.support.simulator.tree import Tree, made
+from tests.support.simulator.tree import File, Tree, made
 
 ENVIRONMENT = 5
 SLOW = 10.0
@@ -183,6 +187,33 @@ def test_the_main_job_on_simulated_nodes(lab: Laboratory, product: Product) -> N
         assert changed == {"7"}
         third = product("sync", *over, "--format", "json")
         assert (third.code, third.json["uploads"], third.json["writes"]) == (0, 0, 0)
+
+
+def test_the_watch_over_the_bus(lab: Laboratory, product: Product) -> None:
+    """U29: a change by hand and a node that falls silent are found, told, and settled by the next run."""
+    nailgun, path = make_small(ENVIRONMENT), "/etc/hiera/globals.yaml"
+    for node in nailgun.nodes:
+        node["fqdn"] = f"node-{node['id']}.domain.tld"
+    with simulated(lab, 3) as there, at_work(nailgun) as url:
+        over = ("--from", "mcollective", "--mco-config", lab.config, "--env", ENVIRONMENT, "--nailgun", url)
+
+        def found(code: int, *more: object) -> list[str]:
+            seen = product("watch", *over, *more, "--format", "json")
+            assert seen.code == code, seen.out + seen.err
+            return [f"{one['kind']} {one['node']}" for one in seen.json["environments"][0]["findings"]]
+
+        assert product("sync", *over).code == Exit.OK
+        file = there.trees["3"].look(path)
+        assert isinstance(file, File)
+        there.trees["3"].put(path, dataclasses.replace(file, content=file.content + b"by_hand: 1\n"))
+        assert found(Exit.DRIFT) == ["drift 3"]
+        there.faults = {"3": one("mute")}
+        assert found(Exit.PARTIAL, "--mco-timeout", 1) == ["drift 3", "node-failed 3"]
+        there.faults = {}
+        assert [one["status"] for one in nailgun.notifications] == ["unread", "unread"]
+        assert product("sync", *over).code == Exit.OK
+        assert found(Exit.OK) == []
+        assert [one["status"] for one in nailgun.notifications] == ["read", "read"]
 
 
 PING = ("--node", "1,50,51", "--mco-timeout", "3", "--format", "json")

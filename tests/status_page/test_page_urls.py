@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configdb_sync.status_page import page_urls
 from configdb_sync.status_page.sign_in import next_page
-from configdb_sync.tenants.paths import Route, RouteKind
+from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.web.refusals import RefusalError
 from configdb_sync.web.requests import read_target
 from tests.tenants.test_targets import GOOD
@@ -33,7 +33,7 @@ def test_a_page_of_a_data_source_is_read_back(tenant: str, parts: list[str]) -> 
     name = "/".join(parts)
     if tuple(parts[-2:]) == ("action", "move") or len(name) > 128:
         return
-    page = page_urls.source_page(tenant, 3, name)
+    page = Route(RouteKind.PLACE, ResourcePath(tenant, 3, name))
     assert read(page_urls.page_url(page)) == page
 
 

@@ -12,8 +12,8 @@ from configdb_sync.errors import AccessError, UnavailableError
 from configdb_sync.keystone.clouds import Cloud
 from configdb_sync.status_page.sessions import LASTS, KeystoneSessions, TokenSessions
 from configdb_sync.status_page.sign_in import SignInFailures
-from configdb_sync.tenants.access import TenantTokenAccess
 from configdb_sync.tenants.paths import ResourcePath
+from configdb_sync.tenants.policy import TenantTokenAccess
 from configdb_sync.web.access import OpenAccess, TokenAccess
 from configdb_sync.web.refusals import RefusalError
 from tests.tenants.test_targets import GOOD
@@ -77,7 +77,7 @@ def test_a_tenant_sees_itself_alone(tenant: str) -> None:
     form = {"tenant": tenant, "token": KEYS.token(tenant)}
     cookie = TENANTS.begin(form, NOW)
     assert cookie.isascii()
-    assert TENANTS.home(form) == ResourcePath(tenant)
+    assert TENANTS.tenant(form) == tenant
     caller = TENANTS.caller(cookie, ResourcePath(tenant, 1), NOW, "")
     assert (caller.admin, caller.tenant) == (False, tenant)
     for place in (None, ResourcePath(tenant + "x")):

@@ -17,11 +17,12 @@ from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.queries import History
 from configdb_sync.store.database import Database
 from configdb_sync.store.opening import open_store
+from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUNS
 from configdb_sync.store.states import read_matrix
 from configdb_sync.store.versions import VersionStore
-from configdb_sync.tenants.context import Context
 from configdb_sync.tenants.registry import Registry
+from configdb_sync.tenants.requests import Context
 from tests.status_page.filled_environment import SOURCES, fill_database
 
 ENV = 4242
@@ -43,7 +44,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 def history(database: Database, levels: tuple[tuple[str, str], ...] = LEVELS) -> History:
     clock = SystemClock()
-    return History.opened(database, VersionStore(lambda: database, 1, clock), Masker(b"k" * 32), levels, clock)
+    versions = VersionStore(lambda: database, 1, clock)
+    return History(database, PastRuns(database, clock), versions, Masker(b"k" * 32), levels)
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_the_first_key_is_not_dropped_nor_one_in_use(path: Path) -> None:
     before = path.read_bytes()
 
     def in_use() -> None:
-        raise EncryptionKeyError("in use")
+        raise EncryptionKeyError("in use", way_out="wait")
 
     with pytest.raises(EncryptionKeyError, match="in use"):
         keyring.drop(path, first.id, in_use)

@@ -207,7 +207,7 @@ def test_what_was_wrong_with_a_node_that_is_gone_is_forgotten(
 
 
 def test_the_end_of_a_run_without_nodes_is_kept(begin: Begin, past: PastRuns) -> None:
-    stopped = replace(report(), stopped=errors.SettingsError("wrong"))
+    stopped = replace(report(), stopped=errors.SettingsError("wrong", "way out"))
     begin("req-1").stopped("USAGE", Exit.USAGE, stored_forms(stopped))
     run = past.find("req-1")
     assert (run.outcome, run.exit, run.nodes) == ("USAGE", 2, None)

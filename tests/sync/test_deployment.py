@@ -79,7 +79,7 @@ def test_post_never_fails_the_deployment_unless_set_so() -> None:
     for found in (report(("2", BROKEN)), report(stopped=AWAY)):
         assert deployment_result(found, Stage.POST, DEFAULT_POLICY, None) == WARNS
         assert deployment_result(found, Stage.POST, DEFAULT_POLICY | {FailureKind.POST}, None).exit is found.exit
-    wrong = errors.SettingsError("wrong")
+    wrong = errors.SettingsError("wrong", "way out")
     assert deployment_result_of_error(wrong, Exit.USAGE, Stage.POST, DEFAULT_POLICY) == WARNS
     assert deployment_result_of_error(wrong, Exit.USAGE, Stage.MAIN, DEFAULT_POLICY) == DeploymentResult(Exit.USAGE)
     assert deployment_result_of_error(wrong, Exit.USAGE, Stage.MAIN, frozenset()) == WARNS

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configdb_sync.configdb.model import DocumentVersion
-from configdb_sync.jsonvalues import EMPTY_DIGEST, document_digest
-from configdb_sync.store.versions import BY_OTHERS, is_by_others, pack, time_text, unpack
+from configdb_sync.jsonvalues import EMPTY_DIGEST, document_digest, unpacked
+from configdb_sync.store.versions import BY_OTHERS, is_by_others, pack, time_text
 from configdb_sync.sync.history import with_present
 
 leaf = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text())
@@ -23,7 +23,7 @@ OURS = DocumentVersion(3, "2026-01-02T03:04:05.000000+00:00", "ann", "req-1", "w
 @given(documents)
 def test_a_document_comes_back_with_its_key_order(document: dict[str, Any]) -> None:
     content = pack(document)
-    found = unpack(content.body)
+    found = unpacked(content.body)
     assert json.dumps(found) == json.dumps(document)
     assert content.digest == document_digest(found)
     assert pack(found) == content

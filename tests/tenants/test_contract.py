@@ -720,11 +720,12 @@ def test_it_is_the_same_on_a_server_without_raw_targets() -> None:
     """Case T02: such a server is refused with 500, and nothing is touched."""
     from configdb_sync.clock import SystemClock
     from configdb_sync.tenants.app import TenantsApplication
-    from configdb_sync.tenants.context import Context
+    from configdb_sync.tenants.policy import Policy
+    from configdb_sync.tenants.requests import Context
     from configdb_sync.web.access import OpenAccess
 
     seen: list[str] = []
-    application = TenantsApplication(Context(None), OpenAccess(), SystemClock())  # type: ignore[arg-type]
+    application = TenantsApplication(Context(None), OpenAccess(), SystemClock(), Policy(SystemClock()))  # type: ignore[arg-type]
     environ = {"REQUEST_METHOD": "DELETE", "PATH_INFO": "/v1.0/a/b"}
     body = b"".join(application(environ, lambda status, _headers: seen.append(status)))  # type: ignore[arg-type]
     assert seen == ["500 Internal Server Error"]

@@ -116,10 +116,9 @@ def test_a_servers_list_says_it_of_any_level() -> None:
 
 
 def past(outcome: str, days: float = 1) -> PastRun:
-    counts = (None,) * 6
-    return PastRun(
-        "req-1", 5, "nodes", "ann", "h", 1, "sync", None, 7, NOW - timedelta(days=days), None, outcome, *counts, None
-    )
+    counts = dict.fromkeys(("exit", "nodes", "uploads", "writes", "problems", "bytes"))
+    about = {"number": 7, "started": NOW - timedelta(days=days), "finished": None, "outcome": outcome, "digest": None}
+    return PastRun("req-1", 5, "nodes", "ann", "h", 1, **about, **counts)  # type: ignore[arg-type]
 
 
 def runs(newest: PastRun | None, last: dict[str, datetime] | None = None) -> list[str]:

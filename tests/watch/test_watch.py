@@ -65,6 +65,22 @@ def test_a_change_by_hand_is_found_and_settled_by_the_next_run(synced: Product, 
     assert synced("watch", "--last").out == "environment 5: nothing to report\n", "the run itself settles it"
 
 
+@pytest.mark.parametrize(("more", "expected"), [((), 2), (("--parallel", 4), 4)])
+def test_it_is_in_no_hurry_unless_it_is_told_so(
+    synced: Product, trees: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], expected: int
+) -> None:
+    planned: Callable[[Run], Plan] = Run.plan
+    seen = []
+
+    def noted(run: Run) -> Plan:
+        seen.append(run.options.parallel)
+        return planned(run)
+
+    monkeypatch.setattr(Run, "plan", noted)
+    look(synced, trees, *more, code=Exit.OK)
+    assert seen == [expected]
+
+
 def test_status_says_it_with_its_exit_code(synced: Product, trees: Path) -> None:
     assert synced("status", "--exit-code").code == Exit.OK
     by_hand(trees)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from configdb_sync.nodes.node_files import HIERA, HIERA_YAML, HIERA_YAML_LIMIT, NodeFile
+from configdb_sync.nodes.node_files import HIERA, HIERA_YAML, HIERA_YAML_LIMIT, NEW_MODE, NodeFile
 
 OUTPUT_LIMIT = 1_900_000
 """Characters that a reading command prints at most (a multiple of 4, as base64 is): a message stays below 2 MB."""
@@ -83,9 +83,9 @@ class Commands:
         places = [self.root + place for place in writable]
         return self._command("create-begin", self.hiera, path, temporary, len(places), *places, *parts)
 
-    def create_end(self, folder: str, path: str, new: str, temporary: str, parts: Sequence[str], *, mode: int) -> str:
+    def create_end(self, folder: str, path: str, new: str, temporary: str, parts: Sequence[str]) -> str:
         """Return the command that puts the content of sha256 ``new`` in the folder that ``create_begin`` named."""
-        return self._command("create-end", folder, self.hiera, path, new, f"{mode:04o}", temporary, *parts)
+        return self._command("create-end", folder, self.hiera, path, new, f"{NEW_MODE:04o}", temporary, *parts)
 
     def remove(self, file: NodeFile) -> str:
         """Return the command that removes a file."""

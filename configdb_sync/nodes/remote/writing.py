@@ -63,7 +63,7 @@ class FileWriter:
         end = self.commands.replace_end(expected, new, temporary, names(found))
         return _written(path, expected.target, content, self._run(end, "written"))
 
-    def create(self, path: str, content: bytes, writable: Writable, mode: int) -> NodeFile:
+    def create(self, path: str, content: bytes, writable: Writable) -> NodeFile:
         """Create a file where nothing is and ``writable`` allows one. Raises as ``replace``."""
         temporary = self._temporary(posixpath.join(HIERA, path))
         found = parts(content)
@@ -82,7 +82,7 @@ class FileWriter:
             writable.check(target)
             check_upload(_longest(folder, temporary))
         self._send(found, folder, temporary, path)
-        end = self.commands.create_end(folder, path, new, temporary, names(found), mode=mode)
+        end = self.commands.create_end(folder, path, new, temporary, names(found))
         return _written(path, target, content, self._run(end, "written"))
 
     def remove(self, expected: NodeFile) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from alembic import context
+from sqlalchemy import MetaData
+
+from configdb_sync.store.schema import NAMING
 
 context.configure(
     connection=context.config.attributes["connection"],
     version_table=context.config.attributes["version_table"],
+    target_metadata=MetaData(naming_convention=NAMING),
     render_as_batch=True,
 )
 with context.begin_transaction():

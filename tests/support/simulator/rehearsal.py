@@ -33,7 +33,9 @@ def node_trees(count: int | None, environment: int, folder: Path | None) -> dict
     try:
         return {path.name.removeprefix("node-"): Tree(load(path)) for path in found[:count]}
     except OSError as error:
-        raise SettingsError(f"{folder} can't be read: {error.strerror}") from error
+        raise SettingsError(
+            f"{folder} can't be read: {error.strerror}", way_out="give a folder of node trees"
+        ) from error
 
 
 def rehearse(settings: BusSettings, trees: Mapping[str, Tree], faults: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,55 +17,50 @@ def _id() -> sa.types.TypeEngine[int]:
     return sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def _to(table: str, column: str, target: str, *, cascade: bool = True) -> sa.ForeignKeyConstraint:
-    name = f"fk_{table}_{column}"
-    return sa.ForeignKeyConstraint([column], [target], name=name, ondelete="CASCADE" if cascade else None)
+def _key() -> sa.Column[int]:
+    return sa.Column("id", _id(), primary_key=True)
+
+
+def _environment(**more: Any) -> sa.Column[int]:
+    target = sa.ForeignKey("environments.id", ondelete="CASCADE")
+    return sa.Column("environment_id", sa.BigInteger, target, nullable=False, **more)
+
+
+def _to(target: str) -> sa.ForeignKey:
+    return sa.ForeignKey(target, ondelete="CASCADE")
+
+
+def _text(name: str) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=False)
 
 
 def upgrade() -> None:
     """Make all tables in an empty database."""
     op.create_table(
-        "components",
-        sa.Column("id", _id(), nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_components"),
-        sa.UniqueConstraint("name", name="uq_components_name"),
-        sqlite_autoincrement=True,
+        "components", _key(), sa.Column("name", sa.Text, nullable=False, unique=True), sqlite_autoincrement=True
     )
     op.create_table(
         "resource_definitions",
-        sa.Column("id", _id(), nullable=False),
-        sa.Column("component_id", _id(), nullable=True),
-        sa.Column("name", sa.Text, nullable=False),
+        _key(),
+        sa.Column("component_id", _id(), _to("components.id")),
+        _text("name"),
         sa.Column("content", sa.Text, nullable=False, server_default="null"),
-        sa.PrimaryKeyConstraint("id", name="pk_resource_definitions"),
-        sa.UniqueConstraint("component_id", "name", name="uq_resource_definitions_component_id_name"),
-        _to("resource_definitions", "component_id", "components.id"),
+        sa.UniqueConstraint("component_id", "name"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
-        "environments",
-        sa.Column("id", sa.BigInteger, nullable=False, autoincrement=False),
-        sa.PrimaryKeyConstraint("id", name="pk_environments"),
-    )
+    op.create_table("environments", sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False))
     op.create_table(
         "environment_components",
-        sa.Column("environment_id", sa.BigInteger, nullable=False),
-        sa.Column("component_id", _id(), nullable=False),
-        sa.PrimaryKeyConstraint("environment_id", "component_id", name="pk_environment_components"),
-        _to("environment_components", "environment_id", "environments.id"),
-        _to("environment_components", "component_id", "components.id"),
+        _environment(primary_key=True),
+        sa.Column("component_id", _id(), _to("components.id"), primary_key=True, index=True),
     )
-    op.create_index("ix_environment_components_component_id", "environment_components", ["component_id"])
     op.create_table(
         "hierarchy_levels",
-        sa.Column("id", _id(), nullable=False),
-        sa.Column("environment_id", sa.BigInteger, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
+        _key(),
+        _environment(),
+        _text("name"),
         sa.Column("position", sa.Integer, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_hierarchy_levels"),
-        sa.UniqueConstraint("environment_id", "name", name="uq_hierarchy_levels_environment_id_name"),
-        _to("hierarchy_levels", "environment_id", "environments.id"),
+        sa.UniqueConstraint("environment_id", "name"),
         sqlite_autoincrement=True,
     )
     _documents()
@@ -72,11 +69,10 @@ def upgrade() -> None:
 def _documents() -> None:
     op.create_table(
         "contents",
-        sa.Column("address", sa.String(64), nullable=False),
-        sa.Column("digest", sa.Text, nullable=False),
+        sa.Column("address", sa.String(64), primary_key=True),
+        _text("digest"),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("key_digests", sa.LargeBinary, nullable=False),
-        sa.PrimaryKeyConstraint("address", name="pk_contents"),
     )
     if op.get_bind().dialect.name == "postgresql":
         # They are compressed already; without this PostgreSQL tries again at each write.
@@ -84,43 +80,32 @@ def _documents() -> None:
             op.execute(f"ALTER TABLE contents ALTER COLUMN {column} SET STORAGE EXTERNAL")
     op.create_table(
         "documents",
-        sa.Column("id", _id(), nullable=False),
-        sa.Column("environment_id", sa.BigInteger, nullable=False),
-        sa.Column("definition_id", _id(), nullable=False),
-        sa.Column("level", sa.Text, nullable=False),
-        sa.Column("level_value", sa.Text, nullable=False),
-        sa.Column("values_version", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("values_digest", sa.Text, nullable=False),
-        sa.Column("values_content", sa.String(64), nullable=True),
-        sa.Column("overrides_version", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("overrides_digest", sa.Text, nullable=False),
-        sa.Column("overrides_content", sa.String(64), nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_documents"),
-        sa.UniqueConstraint(
-            "environment_id",
-            "definition_id",
-            "level",
-            "level_value",
-            name="uq_documents_environment_id_definition_id_level_level_value",
-        ),
-        _to("documents", "environment_id", "environments.id"),
-        _to("documents", "definition_id", "resource_definitions.id"),
+        _key(),
+        _environment(),
+        sa.Column("definition_id", _id(), _to("resource_definitions.id"), nullable=False, index=True),
+        _text("level"),
+        _text("level_value"),
+        *(column for kind in ("values", "overrides") for column in _half(kind)),
+        sa.UniqueConstraint("environment_id", "definition_id", "level", "level_value"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_documents_definition_id", "documents", ["definition_id"])
     op.create_index("ix_documents_place", "documents", ["environment_id", "level", "level_value"])
     op.create_table(
         "versions",
-        sa.Column("document_id", _id(), nullable=False),
-        sa.Column("kind", sa.String(9), nullable=False),
-        sa.Column("number", sa.Integer, nullable=False),
-        sa.Column("content", sa.String(64), nullable=False),
+        sa.Column("document_id", _id(), _to("documents.id"), primary_key=True),
+        sa.Column("kind", sa.String(9), primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("content", sa.String(64), sa.ForeignKey("contents.address"), nullable=False, index=True),
         sa.Column("time", sa.BigInteger, nullable=False),
-        sa.Column("author", sa.Text, nullable=False),
-        sa.Column("run", sa.Text, nullable=True),
-        sa.Column("comment", sa.Text, nullable=True),
-        sa.PrimaryKeyConstraint("document_id", "kind", "number", name="pk_versions"),
-        _to("versions", "document_id", "documents.id"),
-        _to("versions", "content", "contents.address", cascade=False),
+        _text("author"),
+        sa.Column("run", sa.Text),
+        sa.Column("comment", sa.Text),
     )
-    op.create_index("ix_versions_content", "versions", ["content"])
+
+
+def _half(kind: str) -> list[sa.Column[Any]]:
+    return [
+        sa.Column(f"{kind}_version", sa.Integer, nullable=False, server_default="0"),
+        _text(f"{kind}_digest"),
+        sa.Column(f"{kind}_content", sa.String(64)),
+    ]

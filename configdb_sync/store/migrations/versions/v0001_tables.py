@@ -167,6 +167,10 @@ def _override_notes() -> None:
     )
 
 
+def _key() -> sa.Column[int]:
+    return sa.Column("number", _number(), primary_key=True)
+
+
 def _number() -> sa.types.TypeEngine[int]:
     return sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
@@ -180,12 +184,10 @@ def _status() -> list[sa.Column[Any]]:
     if op.get_bind().dialect.name == "postgresql":
         status = postgresql.ENUM(*_STATUSES, name="resource_status", create_type=False)
     return [
-        sa.Column("status", status, nullable=True),
-        sa.Column("status_details", sa.String(4096), nullable=True),
+        *_optional(status=status, status_details=sa.String(4096)),
         sa.Column("version", sa.BigInteger, nullable=False, server_default="1"),
         sa.Column("tag", sa.BigInteger, nullable=False, server_default="1"),
-        sa.Column("created", sa.BigInteger, nullable=False),
-        sa.Column("updated", sa.BigInteger, nullable=False),
+        *_required(created=sa.BigInteger, updated=sa.BigInteger),
     ]
 
 
@@ -206,17 +208,14 @@ def _tenants() -> None:
         postgresql.ENUM(*_STATUSES, name="resource_status").create(op.get_bind(), checkfirst=True)
     op.create_table(
         "tenants",
-        sa.Column("number", _number(), nullable=False),
-        sa.Column("id", _by_code_point(), nullable=False),
+        _key(),
+        sa.Column("id", _by_code_point(), nullable=False, unique=True),
         sa.Column("metadata", sa.Text, nullable=False, server_default="{}"),
         sa.Column("updatable", sa.Boolean, nullable=False, server_default=sa.true()),
         *_counts(),
         *_status(),
-        sa.Column("deleted", sa.BigInteger, nullable=True),
-        sa.Column("purge_after", sa.BigInteger, nullable=True),
-        sa.PrimaryKeyConstraint("number", name="pk_tenants"),
-        sa.UniqueConstraint("id", name="uq_tenants_id"),
-        sa.CheckConstraint("length(id) BETWEEN 1 AND 255", name="ck_tenants_id_length"),
+        *_optional(deleted=sa.BigInteger, purge_after=sa.BigInteger),
+        sa.CheckConstraint("length(id) BETWEEN 1 AND 255", name="id_length"),
         sqlite_autoincrement=True,
     )
     op.create_index("ix_tenants_purge_after", "tenants", ["purge_after"])
@@ -225,14 +224,12 @@ def _tenants() -> None:
 def _holdings() -> None:
     op.create_table(
         "tenant_holdings",
-        sa.Column("number", _number(), nullable=False),
-        sa.Column("tenant", _number(), nullable=False),
-        sa.Column("environment", sa.BigInteger, nullable=False),
+        _key(),
+        *_required(tenant=_number(), environment=sa.BigInteger),
         sa.Column("home", sa.Boolean, nullable=False, server_default=sa.false()),
         *_counts(),
         *_status(),
-        sa.PrimaryKeyConstraint("number", name="pk_tenant_holdings"),
-        sa.UniqueConstraint("tenant", "environment", name="uq_tenant_holdings_tenant_environment"),
+        sa.UniqueConstraint("tenant", "environment"),
         _to("tenant_holdings", "tenant", "tenants"),
         sqlite_autoincrement=True,
     )
@@ -247,16 +244,13 @@ def _holdings() -> None:
     )
     op.create_table(
         "tenant_resources",
-        sa.Column("number", _number(), nullable=False),
-        sa.Column("holding", _number(), nullable=False),
-        sa.Column("environment", sa.BigInteger, nullable=False),
-        sa.Column("name", _by_code_point(), nullable=False),
-        sa.Column("definition", sa.BigInteger, nullable=True),
-        sa.Column("entered", sa.BigInteger, nullable=False),
-        sa.Column("run", sa.Text, nullable=True),
+        _key(),
+        *_required(holding=_number(), environment=sa.BigInteger, name=_by_code_point()),
+        *_optional(definition=sa.BigInteger),
+        *_required(entered=sa.BigInteger),
+        *_optional(run=sa.Text),
         *_status(),
-        sa.PrimaryKeyConstraint("number", name="pk_tenant_resources"),
-        sa.UniqueConstraint("environment", "name", name="uq_tenant_resources_environment_name"),
+        sa.UniqueConstraint("environment", "name"),
         _to("tenant_resources", "holding", "tenant_holdings"),
         sqlite_autoincrement=True,
     )
@@ -266,49 +260,34 @@ def _holdings() -> None:
 def _former() -> None:
     op.create_table(
         "tenant_former_homes",
-        sa.Column("tenant", _number(), nullable=False),
-        sa.Column("resource", _number(), nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "resource", name="pk_tenant_former_homes"),
+        sa.Column("tenant", _number(), primary_key=True),
+        sa.Column("resource", _number(), primary_key=True, index=True),
     )
-    op.create_index("ix_tenant_former_homes_resource", "tenant_former_homes", ["resource"])
     op.create_table(
         "tenant_former_holders",
-        sa.Column("tenant", _number(), nullable=False),
-        sa.Column("holding", _number(), nullable=False),
-        sa.Column("cut", sa.BigInteger, nullable=False),
-        sa.Column("moved", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "holding", name="pk_tenant_former_holders"),
+        sa.Column("tenant", _number(), primary_key=True),
+        sa.Column("holding", _number(), primary_key=True, index=True),
+        *_required(cut=sa.BigInteger, moved=sa.BigInteger),
         _to("tenant_former_holders", "tenant", "tenants"),
         _to("tenant_former_holders", "holding", "tenant_holdings"),
     )
-    op.create_index("ix_tenant_former_holders_holding", "tenant_former_holders", ["holding"])
 
 
 def _work() -> None:
     op.create_table(
         "tenant_outbox",
-        sa.Column("number", _number(), nullable=False),
-        sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("environment", sa.BigInteger, nullable=False),
-        sa.Column("body", sa.Text, nullable=False),
-        sa.Column("noted", sa.BigInteger, nullable=False),
+        _key(),
+        *_required(kind=sa.String(16), environment=sa.BigInteger, body=sa.Text, noted=sa.BigInteger),
         sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
-        sa.Column("failure", sa.Text, nullable=True),
-        sa.PrimaryKeyConstraint("number", name="pk_tenant_outbox"),
+        *_optional(failure=sa.Text),
         sqlite_autoincrement=True,
     )
     op.create_table(
         "tenant_audit",
-        sa.Column("number", _number(), nullable=False),
-        sa.Column("time", sa.BigInteger, nullable=False),
-        sa.Column("tenant", _by_code_point(), nullable=False),
-        sa.Column("path", sa.Text, nullable=False),
-        sa.Column("action", sa.String(32), nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("origin", sa.Text, nullable=False),
-        sa.Column("request", sa.Text, nullable=False),
+        _key(),
+        *_required(time=sa.BigInteger, tenant=_by_code_point(), path=sa.Text, action=sa.String(32)),
+        *_required(actor=sa.Text, origin=sa.Text, request=sa.Text),
         sa.Column("details", sa.Text, nullable=False, server_default="{}"),
-        sa.PrimaryKeyConstraint("number", name="pk_tenant_audit"),
         sqlite_autoincrement=True,
     )
     op.create_index("ix_tenant_audit_tenant_number", "tenant_audit", ["tenant", "number"])
@@ -317,16 +296,12 @@ def _work() -> None:
 def _page() -> None:
     op.create_table(
         "tenant_status_turns",
-        sa.Column("place", sa.String(64), nullable=False),
-        sa.Column("asked", sa.BigInteger, nullable=False),
+        sa.Column("place", sa.String(64), primary_key=True),
+        sa.Column("asked", sa.BigInteger, nullable=False, index=True),
         sa.Column("fresh", sa.Boolean, nullable=False, server_default=sa.true()),
-        sa.PrimaryKeyConstraint("place", name="pk_tenant_status_turns"),
     )
-    op.create_index("ix_tenant_status_turns_asked", "tenant_status_turns", ["asked"])
     op.create_table(
         "tenant_ended_sessions",
-        sa.Column("digest", sa.String(64), nullable=False),
-        sa.Column("until", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("digest", name="pk_tenant_ended_sessions"),
+        sa.Column("digest", sa.String(64), primary_key=True),
+        sa.Column("until", sa.BigInteger, nullable=False, index=True),
     )
-    op.create_index("ix_tenant_ended_sessions_until", "tenant_ended_sessions", ["until"])
