@@ -67,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    # Tests wait a quarter of their time, for processes that start and for nodes that don't answer: others run meanwhile.
+    # Tests wait a quarter of their time, for processes that start and nodes that do not answer. Others run meanwhile.
     cores = yield
     return -(-cores * 3 // 2)
 
