@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from configdb_sync.sync.gc import Present
 
 _ALL = 1_000_000
-"""Nodes and environments on one page: a file has no second one."""
+"""Nodes, environments and runs without a limit: a file has no second page."""
 _only_env_option = env_option("Only this environment.", required=False)
 
 
@@ -141,8 +141,9 @@ def _status_line(one: dict[str, Any]) -> str:
 @with_session("database", "state")
 @_only_env_option
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N", help="List length."
+    "--limit", type=click.IntRange(1, 100_000), metavar="N", help="List length.  [default: 20; with --since all]"
 )
+@click.option("--since", metavar="DURATION", help="Only runs that began within this time, like 12h or 7d.")
 @list_options(
     "runs",
     *("run", "environment", "kind", "stage", "started", "finished", "outcome", "exit", "nodes", "uploads", "writes"),
@@ -150,19 +151,31 @@ def _status_line(one: dict[str, Any]) -> str:
     own=("text", "markdown"),
 )
 @click.argument("run", required=False, shell_complete=completion.runs)
-def runs(session: Session, *, environment: int | None, limit: int, output: ListOutput, run: str | None) -> None:
+def runs(
+    session: Session,
+    *,
+    environment: int | None,
+    limit: int | None,
+    since: str | None,
+    output: ListOutput,
+    run: str | None,
+) -> None:
     """List runs, or show one.
 
     Lists active and past runs, the newest first. RUN is the beginning of a run's ID, or `last`.
     """
+    from configdb_sync.overrides.notes import parse_duration
     from configdb_sync.store.runs import PastRuns
     from configdb_sync.sync.render.json_values import run_json
     from configdb_sync.sync.render.text import run_lines, runs_lines
 
+    if run is not None and since is not None:
+        raise SettingsError("--since is for the list of runs", way_out="leave out --since or RUN")
+    began = None if since is None else SystemClock().now() - parse_duration(since, "--since")
     with closing(session.records()) as database:
         past = PastRuns(database, SystemClock())
         if run is None:
-            found = past.newest(environment, limit)
+            found = past.newest(environment, limit or (20 if began is None else _ALL), since=began)
             if output.is_own:
                 show_lines(runs_lines(found, environment))
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -129,12 +130,14 @@ def overrides(session: Session, *, environment: int, expiring: str | None, outpu
 
     Shows where each is, who set it, when, why and until when, and whether it has any effect. Secrets are masked.
     """
-    from configdb_sync.cli.override_checks import with_unread
-    from configdb_sync.cli.override_notes import ending_before, listed_overrides
+    from configdb_sync.cli.override_notes import ending_before
+    from configdb_sync.cli.queries import settings_of
+    from configdb_sync.queries.override_list import listed_overrides, with_unread
 
     before = None if expiring is None else ending_before(expiring)
     with session.client() as client, session.notes(client) as notes:
-        found = with_unread(session, client, environment, listed_overrides(notes, environment, before, session.masker))
+        listed = listed_overrides(notes, environment, before, session.masker)
+        found = with_unread(client, environment, listed, partial(settings_of, session, client, environment))
         whole = client.keeps_versions
     if not whole:
         show_note("Note: this server lists no overrides; these are those that configdb-sync set.")
@@ -164,18 +167,12 @@ def _about(place: DocumentAddress, kind: str) -> dict[str, Any]:
 
 
 def _effects(note: OverrideNote) -> list[tuple[str, str]]:
-    lines = []
-    for key in note.keys:
-        hidden = f"{key.hidden_by} deeper {'level has' if key.hidden_by == 1 else 'levels have'} the same key"
-        why: dict[tuple[str, str | None], str] = {
-            ("none", "equal"): "  (no effect: the value below it is the same)",
-            ("none", "hidden"): f"  (no effect: {hidden})",
-            ("partial", "hidden"): f"  ({hidden})",
-            ("none", "other data source"): f"  (no effect: Puppet reads it from {key.data_source})",
-            ("partial", "other data source"): f"  (no effect on some nodes: Puppet reads it from {key.data_source})",
-        }
-        lines.append((key.key, f"    {typed.shown_path((key.key,))}{why.get((key.effect, key.reason), '')}"))
-    return lines
+    from configdb_sync.queries.override_list import effect_text
+
+    return [
+        (key.key, f"    {typed.shown_path((key.key,))}{f'  ({why})' if (why := effect_text(key)) else ''}")
+        for key in note.keys
+    ]
 
 
 def _chosen(

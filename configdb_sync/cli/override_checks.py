@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 
 from configdb_sync.cli.command_session import Session
 from configdb_sync.cli.output import show_note
-from configdb_sync.cli.override_notes import ListedOverride
 from configdb_sync.cli.queries import settings_of
 from configdb_sync.cli.targets import Allowed
 from configdb_sync.configdb import changes, edits
 from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
-from configdb_sync.configdb.model import OVERRIDES, DocumentAddress, OverrideNote, ServerKind
+from configdb_sync.configdb.model import DocumentAddress
 from configdb_sync.errors import ProductError, SettingsError, UnsupportedError
 from configdb_sync.hiera.arrangement import NodeSettings
 from configdb_sync.hiera.lookup import Layer
 from configdb_sync.jsonvalues import Json
-from configdb_sync.names import LevelPath, levels_of, place_of
+from configdb_sync.names import LevelPath, place_of
 from configdb_sync.overrides import checks
 
 _SHOWN = 12
@@ -97,52 +96,6 @@ class NodesBelow:
             checks.check_key(everything, data_source, path)
         if not self.allowed.change_type:
             checks.check_type(checks.covered(everything, data_source, path), value, path)
-
-
-def with_unread(
-    session: Session, client: ConfigDBClient, environment: int, listed: Sequence[ListedOverride]
-) -> list[ListedOverride]:
-    """Return listed overrides that also say which of them Puppet does not read, since another data source has the key.
-
-    Servers that can't list their nodes don't tell. Raises ``ConfigDBError``.
-    """
-    # A document is that of its innermost level.
-    places = {(one.document.place, one.document.data_source): levels_of(one.document.place)[-1:] for one in listed}
-    if not places or client.server() is ServerKind.LEGACY:
-        return list(listed)
-    within = None if () in places.values() else {level for levels in places.values() for level in levels}
-    leaves: dict[tuple[str, str], dict[str, list[KeyPath]]] = {}
-    read: dict[tuple[str, str, str], list[str | None]] = {}
-    for node in settings_of(session, client, environment, within):
-        for (place, data_source), levels in places.items():
-            if not set(levels) <= set(node.levels):
-                continue
-            if (place, data_source) not in leaves:
-                path = node.levels[: max((node.levels.index(level) + 1 for level in levels), default=0)]
-                leaves[place, data_source] = _leaves(client, environment, path, data_source)
-            for key, paths in leaves[place, data_source].items():
-                by = checks.hidden_by(node.layers, data_source, paths)
-                read.setdefault((place, data_source, key), []).append(by)
-    return [replace(one, document=_marked(one.document, read)) for one in listed]
-
-
-def _leaves(client: ConfigDBClient, environment: int, levels: LevelPath, data_source: str) -> dict[str, list[KeyPath]]:
-    place = changes.find(client, environment, levels, data_source)
-    overrides, beneath = changes.read(client, place, OVERRIDES), changes.beneath(client, place)
-    return {key: checks.overridden_leaves(beneath, overrides, key) for key in overrides}
-
-
-def _marked(document: OverrideNote, read: Mapping[tuple[str, str, str], Sequence[str | None]]) -> OverrideNote:
-    keys = []
-    for key in document.keys:
-        found = read.get((document.place, document.data_source, key.key), ())
-        by = next((one for one in found if one is not None), None)
-        if by is None or key.effect == "none":
-            keys.append(key)
-        else:
-            effect = "partial" if None in found else "none"
-            keys.append(replace(key, effect=effect, reason="other data source", data_source=by))
-    return replace(document, keys=tuple(keys))
 
 
 def explained(error: SettingsError, client: ConfigDBClient, place: DocumentAddress) -> ProductError:

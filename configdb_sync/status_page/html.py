@@ -106,9 +106,12 @@ def broken(name: str) -> Markup:
     return Markup("/<wbr>").join(printable(part) for part in name.split("/"))
 
 
-def ago(text: str | None, now: datetime) -> str:
-    """Return how long ago a time of the API was: ``just now``, ``5 min ago``, ``3 days ago``."""
-    if text is None:
+def ago(text: str | None, now: datetime | None) -> str:
+    """Return how long ago a time of the API was: ``just now``, ``5 min ago``, ``3 days ago``; empty without ``now``.
+
+    A file is read later than it is written: it has no ages.
+    """
+    if text is None or now is None:
         return ""
     then = datetime.fromisoformat(text.removesuffix("Z") + "+00:00")
     seconds = (now - then).total_seconds()

@@ -244,11 +244,12 @@ class PastRuns:
         before: int | None = None,
         *,
         nodes: sa.Select[Any] | None = None,
+        since: datetime | None = None,
     ) -> list[PastRun]:
         """Return the newest runs, of one environment or all, newest first.
 
         ``before``: only those before the run of that number. ``nodes``: only those that were done with any of these
-        nodes.
+        nodes. ``since``: only those that began then or later.
         """
         query = sa.select(RUNS).order_by(RUNS.c.number.desc(), RUNS.c.identity).limit(limit)
         if environment is not None:
@@ -258,6 +259,8 @@ class PastRuns:
             query = query.where(done)
         if before is not None:
             query = query.where(RUNS.c.number < before)
+        if since is not None:
+            query = query.where(RUNS.c.started >= since.timestamp())
         return self._runs(query)
 
     def newest_of(self, environments: Collection[int]) -> dict[int, PastRun]:

@@ -127,3 +127,14 @@ def test_a_configdb_that_keeps_no_versions_and_lists_no_overrides(
     assert text.count("<details ") == 9
     assert "1 overridden" in text
     assert "a reason" in text
+
+
+def test_runs_of_the_last_days(product: Product) -> None:
+    fill(product.state, 7, 1, runs=30)
+    assert len(product("runs", "--format", "json").json["runs"]) == 20
+    assert product("runs", "--since", "1h", "--format", "json").json["runs"] == []
+    assert len(product("runs", "--since", "9999w", "--format", "json").json["runs"]) == 30
+    assert len(product("runs", "--since", "9999w", "--limit", 3, "--format", "json").json["runs"]) == 3
+    for words in (("--since", "soon"), ("--since", "7d", "last")):
+        told = product("runs", *words)
+        assert (told.code, "--since" in told.err) == (2, True)

@@ -16,6 +16,7 @@ from jinja2 import UndefinedError
 
 from configdb_sync.status_page import html
 from configdb_sync.status_page.queries import StampedCache
+from configdb_sync.status_page.single_file import FileLinks
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -100,6 +101,14 @@ def test_sizes(number: int | None, text: str) -> None:
 def test_how_long_ago(before: int, text: str) -> None:
     then = (NOW - timedelta(seconds=before)).replace(tzinfo=None)
     assert html.ago(f"{then.isoformat(timespec='microseconds')}Z", NOW) == text
+
+
+def test_what_is_read_later_has_no_ages() -> None:
+    run = {"environment": 1, "run": "r", "outcome": "OK", "started_at": "2026-11-30T11:58:00.000000Z", "seconds": None}
+    parts: Any = html.environment().get_template("parts.html").module
+    assert "2 min ago" in parts.last_run(run, NOW, FileLinks())
+    told = parts.last_run(run, None, FileLinks())
+    assert ("11:58:00" in told, "ago" in told, "(" in told) == (True, False, False)
 
 
 def test_cells_of_alike_nodes_are_made_once_with_each_ones_address() -> None:
