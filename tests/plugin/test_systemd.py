@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.plugin import machine as machines
+from tests.plugin.conftest import ROOT
 from tests.plugin.jail import Jail
 from tests.plugin.machine import Machine
 from tests.plugin.test_services import settings
@@ -79,3 +81,34 @@ def test_what_the_settings_say_is_what_runs(master: Jail, machine: Machine) -> N
     assert apply() == ["configdb: off", "tenants: off", "watch: off"]
     assert {machine.shown(unit, "ActiveState") for unit in (CONFIGDB, TENANTS)} == {"inactive"}
     assert {machine.shown(unit, "UnitFileState") for unit in (CONFIGDB, TENANTS)} == {"disabled"}
+
+
+@pytest.mark.long
+def test_the_watch_is_started_by_its_timer(master: Jail, machine: Machine) -> None:
+    """U29: what was changed by hand is in the metrics after the timer's next round, and gone after a sync."""
+    product = "configdb-sync {} --env 1 --from /trees"
+    shutil.copytree(ROOT / "examples/small-cloud", master.root / "trees", symlinks=True)
+    assert machine.run(product.format("sync")).returncode == 0
+    settings(master, "services: {watch: {enabled: true, interval: 1m, from: /trees, text_file: /metrics/watch.prom}}")
+    (master.root / "metrics").mkdir()
+    # Sooner than a master's timer, which gives a machine that starts a minute.
+    soon = master.root / "etc/systemd/system/configdb-sync-watch.timer.d/soon.conf"
+    soon.parent.mkdir(parents=True)
+    text = "[Timer]\nOnActiveSec=\nOnActiveSec=1\nOnUnitInactiveSec=2\nRandomizedDelaySec=0\nAccuracySec=1ms\n"
+    soon.write_text(text)
+    done = machine.run("configdb-sync services apply")
+    assert done.stdout.endswith(", started\n"), done.stdout + done.stderr
+
+    def drifted() -> str | None:
+        path = master.root / "metrics/watch.prom"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return next((line.split()[1] for line in lines if line.startswith("configdb_sync_keys_drifted{")), None)
+
+    waits_for(lambda: drifted() == "0.0")
+    changed = master.root / "trees/node-1/etc/astute.yaml"
+    changed.write_text(changed.read_text().replace("debug: false", "debug: true"))
+    waits_for(lambda: drifted() == "1.0")
+    assert machine.run(product.format("sync")).returncode == 0
+    waits_for(lambda: drifted() == "0.0")
+    settings(master, "services: {watch: {enabled: false}}")
+    assert machine.run("configdb-sync services apply").stdout.endswith("stopped\n")

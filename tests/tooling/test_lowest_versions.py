@@ -28,8 +28,9 @@ def oldest() -> list[str]:
     texts = [*project["dependencies"], *project["optional-dependencies"]["postgresql"]]
     found = []
     for wanted in map(Requirement, texts):
-        (bound,) = wanted.specifier
-        assert bound.operator == ">=", f"{wanted} has no lower bound alone"
+        bounds = {each.operator: each for each in wanted.specifier}
+        assert bounds.keys() - {"<"} == {">="}, f"{wanted} has no lower bound"
+        bound = bounds[">="]
         found.append(f"{wanted.name}{'[binary]' if wanted.extras else ''}=={bound.version}")
     return found
 
