@@ -58,7 +58,7 @@ def deploy(master: Jail, env: int = ENVIRONMENT) -> str:
 def override(master: Jail, env: int, node: str, data_source: str) -> None:
     """Override a key of a node, with the command of the plugin."""
     place = f"--env {env} --level nodes={node} --data-source {data_source} --key debug"
-    done = master.run(f"configdb-sync override {place} --value overridden --type str --change-type")
+    done = master.run(f"configdb-sync override {place} --value overridden --type str --change-type --new-key")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -139,7 +139,7 @@ def fail_over(pair: standby.Pair, folder: Path, point: str) -> None:
     arguments = ("--env", 5, "--from", trees, *places)
     if point == "after-write":
         assert processes.run(state, "sync", *arguments).returncode == 0
-        override = ("-r", "astute", "--level", "nodes=2", "--key", "nova.debug", "true")
+        override = ("-r", "astute", "--level", "nodes=2", "--key", "nova.debug", "--type", "bool", "--value", "true")
         done = processes.run(state, "override", "--env", 5, *override, *places)
         assert done.returncode == 0, done.stderr
     with ExitStack() as stack:

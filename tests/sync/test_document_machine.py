@@ -103,7 +103,9 @@ class OneDocument(RuleBasedStateMachine):
             restyled(next(self.numbers), edit[0], first=edit[1]) if isinstance(edit, tuple) else edit
         )
         if self.raw is not None and self.raw != EMPTY and change(self.raw) != self.raw:
-            self.raw, self.exact = change(self.raw), self.exact and self.own is not None
+            # A comment about a key that is not the node's own stays when the key goes.
+            known = edit is not commented or ("\nflat:" in self.raw) is ("\nflat:" in (self.own or ""))
+            self.raw, self.exact = change(self.raw), self.exact and self.own is not None and known
             self.own = change(self.own or "")
 
     @rule(which=st.integers(0, 3))

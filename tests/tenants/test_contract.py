@@ -654,9 +654,10 @@ class TestAccessAndLists:
     def test_what_the_server_itself_refuses_has_the_shape(self, api: Api, request_head: str, status: int) -> None:
         """Limits on the request line and the headers; requests that are no HTTP."""
         many = "".join(f"X-{number}: x\r\n" for number in range(90))
-        answer = api.raw(request_head.format(long="x" * 9000, many=many).encode("latin-1") + b"\r\n")
+        end = b"\r\n" if api.proxy is None else b"Connection: close\r\n\r\n"  # A proxy may take the request.
+        answer = api.raw(request_head.format(long="x" * 9000, many=many).encode("latin-1") + end)
         if api.proxy is not None:
-            assert answer.status in {400, 404, 405, 414, 431, 401, 502}
+            assert answer.status in {400, 404, 405, 408, 414, 431, 401, 502}
             return
         assert (answer.status, answer.json["error"]["code"]) == (status, status)
         assert answer.json["error"]["request_id"] == answer.headers["x-openstack-request-id"]
