@@ -53,7 +53,7 @@ def _rm_override_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--copy-from",
     metavar="NODE",
     shell_complete=completion.nodes,
-    help="Copy the overrides of this node (ID or FQDN) to this level.",
+    help="Copy the overrides of this node (ID or FQDN), without --data-source in all data sources.",
 )
 @reason_options
 @allowed_options
@@ -83,7 +83,7 @@ def override(
         about.refuse_end("--copy-from", "copied overrides keep their ends")
     target.refuse_records()
     named = key is not None or bool(settings)
-    if not target.data_source and (copy_from is not None or not named):
+    if not target.data_source and copy_from is None and not named:
         raise SettingsError("the data source is not named", way_out="name it with --data-source, or a key with --key")
     if copy_from is not None:
         override_execution.copy_overrides(target, copy_from, about.text, dry_run=dry_run)

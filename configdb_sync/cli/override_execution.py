@@ -18,6 +18,7 @@ from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, DocumentAddress
 from configdb_sync.configdb.preview import PendingEdit, previewed
 from configdb_sync.jsonvalues import Document, Json
+from configdb_sync.names import RECORDS
 from configdb_sync.overrides.note_store import copy_noted, rewrite_noted
 from configdb_sync.overrides.notes import time_text
 from configdb_sync.sync import standing_overrides
@@ -30,6 +31,19 @@ class _PendingOverride:
     edit: PendingEdit
     path: KeyPath | None
     content: Json
+
+
+@dataclass(frozen=True)
+class _Copied:
+    """Overrides of another node, and where they are to be copied."""
+
+    place: DocumentAddress
+    source: DocumentAddress
+    overrides: dict[str, Json]
+
+    def beneath(self, document: dict[str, Json]) -> dict[str, Json]:
+        """Return the overrides that the place has then: its own win."""
+        return {**self.overrides, **document}
 
 
 def override(
@@ -85,19 +99,35 @@ def _say_more(pending: Sequence[_PendingOverride], about: OverrideReason) -> Non
 
 
 def copy_overrides(target: ValueTarget, node: str, comment: str | None, *, dry_run: bool) -> None:
-    """Override at the target what is overridden at another node. Raises as ``changes.overrides_beside``."""
+    """Override at the target what is overridden at another node, in all data sources if the target names none.
+
+    Raises as ``changes.overrides_beside``.
+    """
     session, environment = target.session, target.environment
     with session.client(comment=comment) as client, session.notes(client) as notes:
         value = session.addresses(client, environment).named_value(node, lambda: session.seen(environment))
-        first = changes.find(client, environment, (levels := target.level_paths(client))[0], target.data_source)
-        places = [replace(first, levels=path) for path in levels]
-        source, found = changes.overrides_beside(client, first, value, node)
+        levels = target.level_paths(client)
+        known = changes.existing(client, environment)
+        copied: list[_Copied] = []
+        for name in [target.data_source] if target.data_source else sorted({*client.definitions(known)} - {RECORDS}):
+            first = changes.find(client, environment, levels[0], name)
+            try:
+                source, found = changes.overrides_beside(client, first, value, node)
+            except edits.NotOverriddenError:
+                if target.data_source:
+                    raise
+            else:
+                copied += [_Copied(replace(first, levels=path), source, found) for path in levels]
+        if not copied:
+            raise edits.NotOverriddenError(
+                f"node {node} has no overrides", way_out=f"`configdb-sync overrides --env {environment}` lists them"
+            )
         if dry_run:
-            edit = [PendingEdit(place, OVERRIDES, lambda document: {**found, **document}) for place in places]
-            show_effect(session, client, previewed(client, edit), places)
+            edit = [PendingEdit(one.place, OVERRIDES, one.beneath) for one in copied]
+            show_effect(session, client, previewed(client, edit), [one.place for one in copied])
             return
-        for place in places:
-            report(copy_noted(notes, place, source, found), "overridden")
+        for one in copied:
+            report(copy_noted(notes, one.place, one.source, one.overrides), "overridden")
 
 
 def _override_all(target: ValueTarget, client: ConfigDBClient, path: KeyPath, content: Json, *, dry_run: bool) -> None:

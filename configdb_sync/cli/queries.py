@@ -20,6 +20,7 @@ from configdb_sync.cli.options import (
     format_option,
     node_names,
     node_option,
+    read_text,
     what_option,
     with_session,
 )
@@ -118,9 +119,17 @@ def lookup_key(
 @node_option
 @click.argument("pattern", shell_complete=completion.keys)
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
+@file_option("--value-file", text="The same from a file, for a secret; - is standard input.", stdin=True)
 @list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
-    session: Session, *, environment: int, nodes: Sequence[str], pattern: str, value: str | None, output: ListOutput
+    session: Session,
+    *,
+    environment: int,
+    nodes: Sequence[str],
+    pattern: str,
+    value: str | None,
+    value_file: Path | None,
+    output: ListOutput,
 ) -> None:
     """Find keys and values on all nodes.
 
@@ -129,6 +138,11 @@ def find_keys(
     """
     from configdb_sync.queries.search import Search, grouped, parse_pattern
 
+    if value_file is not None:
+        if value is not None:
+            raise SettingsError("--value and --value-file exclude each other", way_out="give one of them")
+        value = read_text(value_file, "the value file", "name it with --value-file")
+        value = value.removesuffix("\n").removesuffix("\r")
     search = Search(parse_pattern(pattern, value), session.masker)
     with _settings(session, environment, nodes) as settings:
         hits = grouped(

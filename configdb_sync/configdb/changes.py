@@ -202,7 +202,7 @@ def overrides_beside(
 
     ``nodes``: values that the level may have for the other node, the likeliest first. The first one with overrides
     counts: they may have been made when the level's template was another.
-    Raises ``SettingsError`` if the place is no node's or the other node has no overrides there.
+    Raises ``SettingsError`` if the place is no node's, ``NotOverriddenError`` if the other node has no overrides there.
     """
     if not place.innermost or not place.levels:
         raise SettingsError("overrides are copied from node to node", way_out="name the node with --level nodes=ID")
@@ -210,7 +210,7 @@ def overrides_beside(
     for other in others:
         if found := read(client, other, OVERRIDES):
             return other, found
-    raise SettingsError(
+    raise edits.NotOverriddenError(
         f"{place.data_source} has no overrides at {' or '.join(other.level_text for other in others)}",
         way_out=f"`configdb-sync overrides --env {place.env}` lists them",
     )

@@ -102,7 +102,7 @@ def orphan_lines(found: Iterable[Orphan], environment: int) -> list[str]:
     """Return a line for each, that says how they are taken over."""
     return [
         f"node {orphan.node}, which isn't here: {', '.join(orphan.data_sources)}"
-        f" (a node that replaces it takes them over with override --env {environment} -r DATA_SOURCE"
+        f" (a node that replaces it takes them over with override --env {environment}"
         f" --level {orphan.level}=ID --copy-from {orphan.node})"
         for orphan in found
     ]

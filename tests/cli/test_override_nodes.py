@@ -135,14 +135,14 @@ def test_a_dry_run_shows_what_the_nodes_would_get_and_changes_nothing(synced: Pr
     assert "nothing else than now" in shown("set", *GLOBALS, "-k", "use_syslog", "-t", "bool", "-v", "false")
     assert "    + other: 1\n" in shown("set", *GLOBALS, "--new-key", "-k", "other", "-t", "int", "-v", 1)
     text = shown("del", *astute, "--level", "nodes=2", "-k", "nova.workers")
-    assert "astute: change (nodes 2)\n    - nova.workers: 4\n" in text
+    assert "astute: change (node 2)\n    - nova.workers: 4\n" in text
     assert "    ~ debug: true -> false\n" in shown("revert", *astute, "--level", "nodes=1")
     text = shown("override", *astute, "--all-nodes", "-k", "debug", "-t", "null")
     assert "astute: change (nodes 2, 3)\n    ~ debug: false -> null\n" in text
     text = shown("rm-override", *GLOBALS, "--all-nodes", "-k", "use_syslog")
     assert "globals: change (nodes 1, 2, 3)\n    ~ use_syslog: false -> true\n" in text
     text = shown("override", *astute, "--node", "2", "--copy-from", "1")
-    assert "astute: change (nodes 2)\n    ~ debug: false -> true\n" in text
+    assert "astute: change (node 2)\n    ~ debug: false -> true\n" in text
     assert overridden(synced) == before
 
 

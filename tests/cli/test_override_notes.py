@@ -182,12 +182,17 @@ def test_copied_overrides_keep_their_notes(synced: Product) -> None:
     override(synced, "use_syslog", "--until", LATER, "--reason", "node 1")
     other = ("--env", 5, "-r", "globals", "--level", "nodes=2")
     good(synced, "override", *MEANT, *other, "-k", "debug", "-t", "json", "-v", "1", "--reason", "own")
-    good(synced, "override", *MEANT, *other, "--copy-from", 1)
+    # Without a data source all that have overrides are copied, also what another one overrides.
+    more = ("--env", 5, "-r", "astute", "--level", "nodes=1")
+    good(synced, "override", *MEANT, *more, "-k", "a", "-t", "int", "-v", 1, "--reason", "all")
+    good(synced, "override", "--env", 5, "--level", "nodes=2", "--copy-from", 1)
+    assert good(synced, "get", "--env", 5, "-r", "astute", "--level", "nodes=2", "-k", "a").out == "1\n"
     listed = good(synced, "overrides", "--env", 5, "-f", "json").json["overrides"]
     found = {".".join(n["key"]): n for one in listed if one["level"] == "/nodes/2/" for n in one["notes"]}
     assert {key: (one["reason"], "until" in one) for key, one in found.items()} == {
         "debug": ("own", False),
         "use_syslog": ("node 1", True),
+        "a": ("all", False),
     }
 
 

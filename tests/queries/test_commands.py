@@ -116,7 +116,7 @@ def test_the_nodes_own_hiera_yaml_orders_the_data_sources(filled: Product, tmp_p
     assert str(path) in done.err
 
 
-def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
+def test_find_shows_where_which_value_and_how_many(filled: Product, tmp_path: Path) -> None:
     found = filled("find", "nova.debug", "--env", 5, "--format", "json").json["keys"]
     assert [(one["data_source"], one["value"], one["nodes"]) for one in found] == [
         ("globals", True, ["3"]),
@@ -125,6 +125,11 @@ def test_find_shows_where_which_value_and_how_many(filled: Product) -> None:
     ]
     assert "globals  nova.debug = true  (1 node: 3)" in filled("find", "nova.debug", "--env", 5).out
     assert filled("find", "*", "--env", 5, "--value", "s3cret").out
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    assert filled("find", "*", "--env", 5, "--value-file", secret).out.count("db_password") == 1
+    both = filled("find", "*", "--env", 5, "--value-file", secret, "--value", "x")
+    assert (both.code, "exclude each other" in both.err) == (Exit.USAGE, True)
     assert not filled("find", "*", "--env", 5, "--value", "s3c*").out
     assert "s3c" not in filled("find", "*", "--env", 5, "--value", "s3c*").err
     assert filled("find", "nova.debug", "--env", 5, "--node", "1", "--format", "json").json["keys"][0]["nodes"] == ["1"]

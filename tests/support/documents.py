@@ -2,18 +2,17 @@
 
 A fenced block marked ``console`` holds commands (lines that begin with ``$ ``, continued by a backslash) and below each
 what it prints, where ``...`` stands for anything, on a line or in place of lines. ``<!-- not run: reason -->`` on
-the line above a block exempts it.
+the line above a block exempts it, ``<!-- 9 hours later -->`` has its commands see a clock that is so much ahead.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-_BLOCK = re.compile(
-    r"^(?P<exempt><!-- not run: (?P<reason>.+?) -->\n+)?^```console\n(?P<body>.*?)^```$", flags=re.MULTILINE | re.DOTALL
-)
+_MARKS = r"(?P<exempt><!-- not run: .+? -->\n+)?(?:<!-- (?P<hours>\d+) hours later -->\n+)?"
+_BLOCK = re.compile(rf"^{_MARKS}```console\n(?P<body>.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,8 @@ class Command:
     text: str
     line: int
     output: tuple[str, ...]
+    hours: int = 0
+    """How long after the commands before it is run."""
 
 
 def commands(document: str) -> list[Command]:
@@ -35,7 +36,7 @@ def commands(document: str) -> list[Command]:
         if block["exempt"]:
             continue
         first = document.count("\n", 0, block.start("body")) + 1
-        found += list(_in_block(block["body"].splitlines(), first))
+        found += [replace(one, hours=int(block["hours"] or 0)) for one in _in_block(block["body"].splitlines(), first)]
     return found
 
 

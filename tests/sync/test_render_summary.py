@@ -47,9 +47,9 @@ def test_a_summary_has_a_change_once_and_the_most_frequent_first() -> None:
     everybody = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... (12)"
     assert f"globals.yaml: write (nodes {everybody})\n    ~ debug: false -> true\n    + ip:" in text
     assert text.count("debug") == 1
-    assert '    + ip: "10.0.0.7" (nodes 7)' in text
-    assert "astute: upload, the first time (nodes 12)" in text
-    assert "Notes:\n  n (nodes 3)" in text
+    assert '    + ip: "10.0.0.7" (node 7)' in text
+    assert "astute: upload, the first time (node 12)" in text
+    assert "Notes:\n  n (node 3)" in text
 
 
 def test_a_summary_tells_which_nodes_of_several_have_a_change() -> None:

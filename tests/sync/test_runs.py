@@ -100,7 +100,7 @@ class TestPlan:
         assert product(*root, "--value", "true", "--level", "nodes=2").code == Exit.OK
         plan = sync(command="plan")
         assert "use_syslog of globals at /: a deeper level has the key too and hides it (nodes 1, 2, 3)" in plan.out
-        assert "use_syslog of globals at /nodes/2/: it equals the value that it covers (nodes 2)" in plan.out
+        assert "use_syslog of globals at /nodes/2/: it equals the value that it covers (node 2)" in plan.out
         found = sync("--format", "json", command="plan").json["nodes"][1]["without_effect"]
         assert {(one["level"], one["why"]) for one in found} == {("/", "hidden"), ("/nodes/2/", "equal")}
 
@@ -109,7 +109,7 @@ class TestPlan:
         override = ("override", *MEANT, "--env", 5, "-r", "astute", "--type", "bool", "--value", "false")
         assert product(*override, "--key", "use_syslog", "--level", "nodes=2").code == Exit.OK
         plan = sync(command="plan")
-        assert "use_syslog of astute at /nodes/2/: Puppet reads it from globals (nodes 2)" in plan.out
+        assert "use_syslog of astute at /nodes/2/: Puppet reads it from globals (node 2)" in plan.out
         (found,) = sync("--format", "json", command="plan").json["nodes"][1]["without_effect"]
         assert (found["why"], found["by"]) == ("other data source", "globals")
         assert "Puppet reads it from globals" in sync().out

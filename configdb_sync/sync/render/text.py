@@ -23,6 +23,7 @@ from configdb_sync.sync.render.wording import (
     count,
     expired_lines,
     ineffective_lines,
+    nodes_text,
     notes_of,
     on_nodes,
     shared_notes,
@@ -173,10 +174,10 @@ def group_lines(groups: Iterable[ChangeGroup]) -> Iterator[str]:
     """Yield the lines of what is to happen, by document and action, each with its nodes."""
     for group in groups:
         yield ""
-        yield f"{one_line(group.name)}: {group.action} (nodes {shortened(group.nodes)})"
+        yield f"{one_line(group.name)}: {group.action} ({nodes_text(group.nodes)})"
         changes = group.most_frequent
         for text, names in changes[:SHOWN_CHANGES]:
-            yield f"    {text}{f' (nodes {shortened(names)})' if names else ''}"
+            yield f"    {text}{f' ({nodes_text(names)})' if names else ''}"
         if len(changes) > SHOWN_CHANGES:
             yield f"    ... and {len(changes) - SHOWN_CHANGES} more"
 

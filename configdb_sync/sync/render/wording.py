@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from configdb_sync.configdb.edits import shown_key
 from configdb_sync.names import one_line
+from configdb_sync.overrides.notes import time_text
 from configdb_sync.sync.diff import LeafChange
 from configdb_sync.sync.expiry import EndedOverride
 from configdb_sync.sync.folder_documents import OverrideMove
@@ -54,9 +56,14 @@ def shared_notes(nodes: Iterable[NodePlan], least: int = 2) -> dict[str, list[st
     return {note: names for note, names in where.items() if len(names) >= least}
 
 
+def nodes_text(names: Sequence[str]) -> str:
+    """Return ``node 7``, or ``nodes 1, 2, ... (12)``."""
+    return f"node{'' if len(names) == 1 else 's'} {shortened(names)}"
+
+
 def on_nodes(lines: Mapping[str, Sequence[str]]) -> list[str]:
     """Return each line with the nodes that it is about."""
-    return [f"{text} (nodes {shortened(names)})" for text, names in lines.items()]
+    return [f"{text} ({nodes_text(names)})" for text, names in lines.items()]
 
 
 def takeover_lines(nodes: Iterable[NodePlan]) -> list[str]:
@@ -86,8 +93,8 @@ def _move_text(move: OverrideMove) -> str:
 def expired_lines(expired: Iterable[EndedOverride]) -> list[str]:
     """Return a line for each override whose end has come: which, when, who set it and why."""
     return [
-        f"{key_text(one.key)} of {one.data_source} at {one.level}, until {one.until} (set by {one.author}"
-        f"{'' if one.reason is None else f': {one.reason}'})"
+        f"{key_text(one.key)} of {one.data_source} at {one.level}, until {time_text(datetime.fromisoformat(one.until))}"
+        f" (set by {one.author}{'' if one.reason is None else f': {one.reason}'})"
         for one in expired
     ]
 
@@ -100,7 +107,7 @@ def ineffective_lines(nodes: Iterable[NodePlan]) -> list[str]:
             where[override].append(node.node)
     return [
         f"{key_text([override.key])} of {override.data_source} at {override.level}: {_why(override)}"
-        f" (nodes {shortened(names)})"
+        f" ({nodes_text(names)})"
         for override, names in where.items()
     ]
 
