@@ -15,6 +15,7 @@ KINDS = {
     "--env": {"N", "N[,M]"},  # compare takes two
     "--node": {"LIST", "NAME"},  # lookup takes one
     "--from": {"mcollective|DIR|nailgun", "mcollective|DIR", "DIR"},  # where nodes are read, as far as the command can
+    "--since": {"DURATION", "TIME"},  # of runs how long ago, of the audit from when
     "-f": {"choice", "FILE"},  # of clients of OpenStack a format, of `apply` a file, as other tools have it
 }
 """Options that take different things, with why."""
@@ -22,7 +23,7 @@ THINGS = {
     "KEY": {"--key"},
     "NAME=VALUE": {"--level"},
     "VERSION": {"--old", "--new", "--to"},
-    "DURATION": {"--for", "--expiring", "--interval", "--jitter", "--run-age"},
+    "DURATION": {"--for", "--expiring", "--interval", "--jitter", "--run-age", "--since"},
     "DIGEST": {"--digest", "--force"},
     "N[,M]": {"--env"},
     "LIST": {"--node", "--data-sources", "--writable", "--failure-policy", "--drivers"},
