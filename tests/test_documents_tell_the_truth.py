@@ -44,6 +44,7 @@ def machine(clone: Path, wheels: Path, tmp_path: Path) -> Iterator[dict[str, str
     """The environment of a user who has nothing yet; the project's folder is as it was afterwards."""
     there = set(clone.iterdir())
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("CONFIGDB_SYNC_", "OS_"))}
+    mine |= {f"GIT_{role}_{what}": "ann@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     mine |= packages.environ(wheels, HOME=str(tmp_path), CONFIGDB_SYNC_STATE=str(tmp_path / "state"))
     mine["PATH"] = f"{clone / '.venv/bin'}{os.pathsep}{mine['PATH']}"
     yield mine
