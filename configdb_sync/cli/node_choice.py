@@ -40,9 +40,9 @@ class NamedNodes:
 
     @functools.cached_property
     def paths(self) -> dict[str, LevelPath]:
-        """The place of each node, by the value of its level."""
+        """The place of each node, by the value of its level, in the order of nodes."""
         known = self.client.level_values(self.environment, self._addresses.node_level)
-        return self._addresses.paths(known, self._seen)
+        return self._addresses.paths(sorted(known, key=natural_key), self._seen)
 
     @functools.cached_property
     def _labels(self) -> Mapping[str, NodeLabels]:

@@ -119,7 +119,7 @@ def lookup_key(
 @node_option
 @click.argument("pattern", shell_complete=completion.keys)
 @click.option("--value", metavar="TEXT", help="Only keys with this value; * and ? stand for any text.")
-@file_option("--value-file", text="The same from a file, for a secret; - is standard input.", stdin=True)
+@file_option("--value-file", text="File with the value as it is, for a secret; - is standard input.", stdin=True)
 @list_options("keys", "data_source", "key", "value", "nodes")
 def find_keys(
     session: Session,
@@ -143,7 +143,7 @@ def find_keys(
             raise SettingsError("--value and --value-file exclude each other", way_out="give one of them")
         value = read_text(value_file, "the value file", "name it with --value-file")
         value = value.removesuffix("\n").removesuffix("\r")
-    search = Search(parse_pattern(pattern, value), session.masker)
+    search = Search(parse_pattern(pattern, value, exact=value_file is not None), session.masker)
     with _settings(session, environment, nodes) as settings:
         hits = grouped(
             (node.node, layer.name, path, found)

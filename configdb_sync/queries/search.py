@@ -19,12 +19,14 @@ class Pattern:
     """What ``find`` looks for: keys whose last parts match, each by a glob; and values, by a glob or equality.
 
     ``parts``: globs for the end of a key's path: ``debug`` finds ``nova.debug`` too, ``nova.*`` all that is right below
-    a ``nova``. ``value``: the text of a value, or a glob of one; ``typed``: the same text as JSON, where it is JSON.
+    a ``nova``. ``value``: the text of a value, or a glob of one unless ``exact``; ``typed``: the same text as JSON,
+    where it is JSON.
     """
 
     parts: tuple[str, ...]
     value: str | None = None
     typed: Slot = ABSENT
+    exact: bool = False
 
     def matches_key(self, path: KeyPath) -> bool:
         """Tell whether the path ends as the pattern says."""
@@ -43,8 +45,8 @@ class Pattern:
         if isinstance(value, dict | list):
             return False
         text = value if isinstance(value, str) else canonical(value)
-        if text == self.value:
-            return True
+        if text == self.value or self.exact:
+            return text == self.value
         return same(masker.shown(path, value), value) and _glob(self.value).fullmatch(text) is not None
 
 
@@ -58,15 +60,15 @@ class Hit:
     nodes: tuple[str, ...]
 
 
-def parse_pattern(text: str, value: str | None = None) -> Pattern:
+def parse_pattern(text: str, value: str | None = None, *, exact: bool = False) -> Pattern:
     """Return the pattern of a dotted text, whose parts may hold ``*``, ``?`` and ``[...]``.
 
-    Raises ``SettingsError`` for an empty part.
+    ``exact``: these are none in the value. Raises ``SettingsError`` for an empty part.
     """
     parts = tuple(text.split("."))
     if "" in parts:
         raise SettingsError(f"the pattern {text!r} has an empty part", way_out="like debug, nova.debug or *_password")
-    return Pattern(parts, value, ABSENT if value is None else _typed(value))
+    return Pattern(parts, value, ABSENT if value is None else _typed(value), exact)
 
 
 class Search:

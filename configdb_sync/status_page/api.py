@@ -6,17 +6,26 @@ doesn't exist, 503 while ConfigDB is unavailable.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
+from configdb_sync.addresses import Addresses
+from configdb_sync.clock import Clock, SystemClock
 from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.errors import MissingError, ProductError, SettingsError
-from configdb_sync.status_page import queries, representations
+from configdb_sync.names import levels_of as levels_at
+from configdb_sync.names import place_of
+from configdb_sync.queries.override_list import ListedOverride
+from configdb_sync.status_page import environment_lists, queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
+from configdb_sync.store.findings import Findings
 from configdb_sync.store.runs import PastRun
+from configdb_sync.store.states import NodeRow, SyncState
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
@@ -30,10 +39,23 @@ from configdb_sync.web.responses import ApiResponse, json_response
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
+OVERRIDES_QUERY = ("text", "only", "limit", "marker")
+FINDINGS_QUERY = ("text", "limit", "marker")
 DOCUMENT_QUERY = ("level", "show", "kind", "key", "limit", "marker")
 SHOWS = ("layers", "history")
+ONLY = (environment_lists.INEFFECTIVE, environment_lists.ENDING)
 STATUSES = ("ACTIVE", "BUILD", "ERROR", "null")
 _VERSIONS = 10
+_SETTLED = timedelta(days=7)
+_MARKS_S = 10
+"""How long the marks of nodes are kept before ConfigDB is asked for its overrides again."""
+_QUERIES = {
+    RouteKind.MATRIX: MATRIX_QUERY,
+    RouteKind.RUNS: RUNS_QUERY,
+    RouteKind.OVERRIDES: OVERRIDES_QUERY,
+    RouteKind.FINDINGS: FINDINGS_QUERY,
+    RouteKind.RUN: (),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +73,7 @@ class StatusApi:
 
     context: Context
     history: History
+    clock: Clock = field(default_factory=SystemClock)
 
     def answer(self, request: TenantRequest) -> ApiResponse:
         """Answer a GET or HEAD of the tenant API that asks for any of them: 200, 203, 204, 304."""
@@ -62,16 +85,19 @@ class StatusApi:
             return _answer(request, self.document(request.place, live.resource, query))
         if environment is None:
             return _answer(request, self.environments(request.parameters("limit", "marker")))
-        known = {RouteKind.MATRIX: MATRIX_QUERY, RouteKind.RUNS: RUNS_QUERY, RouteKind.RUN: ()}[request.route.kind]
-        query, scope = request.parameters(*known), None
+        query, scope = request.parameters(*_QUERIES[request.route.kind]), None
         if request.route.place is not None:
             located(self.context, request, request.place)
             scope = request.place.tenant
-        if request.route.kind is RouteKind.MATRIX:
-            return _answer(request, self.matrix(scope, environment, query))
-        if request.route.kind is RouteKind.RUNS:
-            return _answer(request, self.runs(scope, environment, query))
-        return _answer(request, self.run(scope, environment, request.route.run))
+        if request.route.kind is RouteKind.RUN:
+            return _answer(request, self.run(scope, environment, request.route.run))
+        seen = {
+            RouteKind.MATRIX: self.matrix,
+            RouteKind.RUNS: self.runs,
+            RouteKind.OVERRIDES: self.overrides,
+            RouteKind.FINDINGS: self.findings,
+        }[request.route.kind](scope, environment, query)
+        return _answer(request, seen)
 
     def environments(self, query: Mapping[str, str], scope: str | None = None) -> StatusView:
         """Return a page of environments with their newest runs."""
@@ -105,22 +131,28 @@ class StatusApi:
             self._check_environment(environment)
         addresses = history.addresses(environment, context.client, found.stamp)
         asked = (addresses.levels, limit, *(query.get(name, "") for name in ("node", "status", "marker")))
+        marks = self._marks(environment, scope, owned, found.matrix.rows, addresses)
 
         def page() -> tuple[list[dict[str, Any]], str | None]:
             rows = queries.chosen_rows(found.matrix, query.get("node", ""), status)
-            names = [row.node for row in rows]
-            start = names.index(query["marker"]) + 1 if query.get("marker") in names else 0
+            rows = tuple(sorted(rows, key=lambda row: _rank(row, marks)))
+            start = _place_after([row.node for row in rows], query.get("marker"))
             chosen = page_of(rows[start:], limit, lambda row: row.node)
-            return representations.node_items(chosen.items, addresses), chosen.marker
+            return representations.node_items(chosen.items, addresses, marks), chosen.marker
 
-        stamp = (found.stamp, tuple(owned))
+        stamp = (found.stamp, tuple(owned), tuple(marks.items()))
         nodes, marker = history.cache(("nodes", environment, scope, asked), stamp, page)
         if scope is None:
             newest = found.matrix.newest
             failed = history.past.failed_nodes([] if newest is None else [newest.identity])
         else:
             newest, failed = self._newest(EnvironmentRuns(history.past, history.database, environment, owned))
-        view = representations.matrix_view(found, newest, nodes, marker=marker, failed=failed, scope=scope, query=query)
+        counts = history.cache(
+            ("counts", environment, scope), stamp[:2], lambda: representations.document_counts(found.matrix.rows)
+        )
+        view = representations.matrix_view(
+            found, newest, nodes, counts=counts, marker=marker, failed=failed, scope=scope, query=query
+        )
         return StatusView(view, fresh, (*stamp, asked))
 
     def runs(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
@@ -151,6 +183,88 @@ class StatusApi:
         report = past.report_of(identity) if scope is None else None
         return StatusView(representations.run_view(*own, report, visible.failed_nodes([found]), scope))
 
+    def overrides(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
+        """Return a page of an environment's overrides with value, reason, author, end and effect (U25, U27)."""
+        only = query.get("only", "")
+        if only and only not in ONLY:
+            raise refuse(400, f"only must be one of {', '.join(ONLY)}")
+        limit = limit_of(self.context, query)
+        owners = self.owners(environment, scope)
+        if scope is None and not owners:
+            self._check_environment(environment)
+        found: Sequence[ListedOverride] = ()
+        if self.context.client is not None:
+            with _asking_configdb(), contextlib.suppress(MissingError):
+                found = environment_lists.overrides_there(self.history, self.context.client(), environment)
+        findings = self._findings.open(environment)
+        items = environment_lists.override_items(found, findings, owners, own=scope is not None)
+        items = environment_lists.chosen_overrides(items, query.get("text", ""), only)
+        start = _place_after([environment_lists.override_marker(one) for one in items], query.get("marker"))
+        page = page_of(items[start:], limit, environment_lists.override_marker)
+        return StatusView(
+            representations.overrides_view(environment, len(items), page, limit, query=query, scope=scope)
+        )
+
+    def findings(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
+        """Return a page of what the watch found in an environment, and what was settled in the last days (U29)."""
+        limit = limit_of(self.context, query)
+        owners = self.owners(environment, scope)
+        last_round = self._findings.rounds().get(environment)
+        if scope is None and not owners and last_round is None:
+            self._check_environment(environment)
+        owned = None if scope is None else owners
+        items = environment_lists.finding_items(self._findings.open(environment), owned)
+        text = query.get("text", "").casefold()
+        items = [one for one in items if any(text in str(value).casefold() for value in one.values())]
+        start = _place_after([environment_lists.finding_marker(one) for one in items], query.get("marker"))
+        page = page_of(items[start:], limit, environment_lists.finding_marker)
+        lately = self._findings.settled_since(self.clock.now() - _SETTLED, environment)
+        settled = environment_lists.finding_items(lately, owned)
+        view = representations.findings_view(
+            environment, len(items), page, limit, settled=settled, last_round=last_round, query=query, scope=scope
+        )
+        return StatusView(view)
+
+    @property
+    def _findings(self) -> Findings:
+        return Findings(self.history.database, self.clock)
+
+    def _marks(
+        self,
+        environment: int,
+        scope: str | None,
+        owned: Collection[str],
+        rows: Iterable[NodeRow],
+        addresses: Addresses,
+    ) -> dict[str, tuple[str, ...]]:
+        """Return which nodes drift, by the watch's last round, and which have overrides of their own, by ConfigDB."""
+        drifted = {
+            one.finding.node
+            for one in self._findings.open(environment)
+            if one.finding.kind in environment_lists.DRIFTED and (scope is None or one.finding.data_source in owned)
+        }
+        places: frozenset[str] = frozenset()
+        if self.context.client is not None:
+            client = self.context.client
+
+            def overridden() -> frozenset[str]:
+                with contextlib.suppress(ProductError):
+                    found = client().overrides_of(environment)
+                    own = [one for one in found if scope is None or one.data_source in owned]
+                    return frozenset(place_of(levels_at(one.place)[-1:]) for one in own)
+                return frozenset()
+
+            moment = int(self.clock.monotonic() / _MARKS_S)
+            places = self.history.cache(("overridden", environment, scope), (moment, tuple(owned)), overridden)
+        marks = {}
+        for row in rows:
+            levels = addresses.of_node(row.node, row.fqdn) if places else None
+            own = levels is not None and place_of(levels[-1:]) in places
+            found = (*(["drifted"] if row.node in drifted else []), *(["overridden"] if own else []))
+            if found:
+                marks[row.node] = found
+        return marks
+
     def document(self, place: ResourcePath, resource: Resource, query: Mapping[str, str]) -> StatusView:
         """Return what ``show`` asks for of a data source at a level: its leaves side by side, or its versions."""
         shown = query.get("show")
@@ -163,14 +277,11 @@ class StatusApi:
             raise refuse(404, "ConfigDB has no such data source yet")
         item = {**registry_views.resource_item(place.tenant, resource), "level": dict(levels)}
         document = Document(resource.environment, levels, resource.name, resource.definition, innermost=bool(levels))
-        try:
-            return StatusView((self._layers if shown == "layers" else self._versions)(document, item, query))
-        except MissingError as error:
-            raise refuse(404, "ConfigDB has no such level or data source") from error
-        except ProductError as error:
-            if hasattr(error, "status"):
-                raise
-            raise refuse(503, "ConfigDB can't be asked now", ("Retry-After", "5")) from error
+        with _asking_configdb():
+            try:
+                return StatusView((self._layers if shown == "layers" else self._versions)(document, item, query))
+            except MissingError as error:
+                raise refuse(404, "ConfigDB has no such level or data source") from error
 
     def owners(self, environment: int, scope: str | None) -> dict[str, SourceOwner]:
         """Return an environment's owned data sources by name."""
@@ -212,7 +323,7 @@ class StatusApi:
         if "key" in query:
             part = query["key"].casefold()
             found = [leaf for leaf in found if part in ".".join(leaf.path).casefold()]
-        page = page_of(found[_after(found, query.get("marker")) :], limit, _key)
+        page = page_of(found[_place_after(list(map(_key, found)), query.get("marker")) :], limit, _key)
         masker = self.history.masker
         return representations.layers_view(item, page, limit, counts=counts, query=query, masker=masker)
 
@@ -227,6 +338,24 @@ class StatusApi:
         return representations.history_view(item, kind, found, marker, limit, query=query)
 
 
+@contextlib.contextmanager
+def _asking_configdb() -> Iterator[None]:
+    try:
+        yield
+    except ProductError as error:
+        if hasattr(error, "status"):
+            raise
+        raise refuse(503, "ConfigDB can't be asked now", ("Retry-After", "5")) from error
+
+
+def _rank(row: NodeRow, marks: Mapping[str, Collection[str]]) -> int:
+    """Return where a node comes in the matrix: those with errors first, then drifted and overridden ones."""
+    if row.failed or row.problems or SyncState.ERROR in row.states:
+        return 0
+    found = marks.get(row.node, ())
+    return 1 if "drifted" in found else 2 if found else 3
+
+
 def _answer(request: TenantRequest, seen: StatusView) -> ApiResponse:
     answer = json_response(seen.view, 200 if seen.fresh else 203)
     etag = tag_of_body(answer.data)
@@ -238,8 +367,6 @@ def _key(leaf: Leaf) -> str:
     return json.dumps(list(leaf.path), separators=(",", ":"))
 
 
-def _after(found: list[Leaf], marker: str | None) -> int:
-    """Return the index of the first leaf after the one that the marker names; 0 if there is no such leaf."""
-    if marker is None:
-        return 0
-    return next((index + 1 for index, leaf in enumerate(found) if _key(leaf) == marker), 0)
+def _place_after(markers: Sequence[str], marker: str | None) -> int:
+    """Return the index of the first item after the one that the marker names; 0 if there is no such item."""
+    return markers.index(marker) + 1 if marker in markers else 0

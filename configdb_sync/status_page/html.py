@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -21,7 +20,7 @@ from markupsafe import Markup
 
 from configdb_sync import __version__
 from configdb_sync.names import one_line
-from configdb_sync.status_page.page_urls import Links, level_text
+from configdb_sync.status_page.page_urls import Links, level_name, level_text
 from configdb_sync.sync.render.wording import key_text
 
 FOLDER = Path(__file__).parent / "templates"
@@ -147,6 +146,8 @@ def environment() -> Environment:
     made.filters |= {
         "value": value_text,
         "key": key_text,
+        "level": level_name,
+        "level_query": level_text,
         "broken": broken,
         "duration": duration,
         "size": size,
@@ -203,15 +204,6 @@ class Cells:
         return Markup(self._looks[look].replace("\0", level or ""))  # noqa: S704  # percent-encoded
 
 
-def sums_of(view: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return how many documents have which status."""
-    sums: Counter[str | None] = Counter()
-    for look, number in Counter(tuple(row["statuses"]) for row in view["nodes"]).items():
-        for status in look:
-            sums[status] += number
-    return [(word, sums[word]) for word in ("ERROR", "BUILD", "ACTIVE")]
-
-
 def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
     """Return the matrix as a table."""
     number = view["environment"]
@@ -220,9 +212,6 @@ def matrix_table(view: Mapping[str, Any], links: Links) -> Markup:
         for source in view["data_sources"]
     ]
     cells = Cells(columns, {tuple(row["statuses"]) for row in view["nodes"]}, links.joint)
-    rows = [
-        (row["node"], row["fqdn"], cells(row["statuses"], level_text(row["level"])), row["problems"])
-        for row in view["nodes"]
-    ]
+    rows = [(row, cells(row["statuses"], level_text(row["level"]))) for row in view["nodes"]]
     table: Markup = environment().get_template("parts.html").module.matrix(view, cells, rows, links.joint)  # type: ignore[attr-defined]
     return table

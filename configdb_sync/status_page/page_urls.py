@@ -17,7 +17,7 @@ from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
-_SHOWN = frozenset({RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN})
+_SHOWN = frozenset({RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN, RouteKind.OVERRIDES, RouteKind.FINDINGS})
 
 
 def page_route(segments: Sequence[str]) -> Route:
@@ -54,7 +54,9 @@ def page_url(shown: Route) -> str:
     base += f"/environments/{shown.number}"
     if shown.place is not None and shown.place.data_source is not None:
         return f"{base}/resources/{'/'.join(encoded(part) for part in shown.place.data_source.split('/'))}"
-    return base + {RouteKind.RUNS: "/runs", RouteKind.RUN: f"/runs/{encoded(shown.run)}"}.get(shown.kind, "")
+    if shown.kind is RouteKind.RUN:
+        return f"{base}/runs/{encoded(shown.run)}"
+    return base if shown.kind is RouteKind.MATRIX else f"{base}/{shown.kind.value}"
 
 
 def environments_page(scope: str | None) -> Route:
@@ -88,6 +90,14 @@ class Links:
         """Return the address of its runs."""
         return page_url(environment_page(self.scope, environment, RouteKind.RUNS))
 
+    def overrides(self, environment: int) -> str:
+        """Return the address of its overrides."""
+        return page_url(environment_page(self.scope, environment, RouteKind.OVERRIDES))
+
+    def findings(self, environment: int) -> str:
+        """Return the address of what the watch found."""
+        return page_url(environment_page(self.scope, environment, RouteKind.FINDINGS))
+
     def run(self, environment: int, run: str) -> str | None:
         """Return the address of a run."""
         return page_url(environment_page(self.scope, environment, RouteKind.RUN, run))
@@ -97,11 +107,16 @@ class Links:
         return page_url(Route(RouteKind.PLACE, ResourcePath(tenant, environment, name)))
 
 
+def level_name(level: Mapping[str, str]) -> str:
+    """Return a level path for people, ``nodes=46``."""
+    return ",".join(f"{name}={value}" for name, value in level.items())
+
+
 def level_text(level: Mapping[str, str] | None) -> str | None:
     """Return a level path as a percent-encoded query value, ``nodes%3D46``; None if the level is unknown."""
     if level is None:
         return None
-    text = ",".join(f"{name}={value}" for name, value in level.items())
+    text = level_name(level)
     name, _, value = text.partition("=")
     # Usually one level and a number, many times.
     return f"{name}%3D{value}" if (name + value).isalnum() and text.isascii() else encoded(text)

@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 
 from configdb_sync.clock import Clock, SystemClock
 from configdb_sync.status_page import html, page_urls
-from configdb_sync.status_page.api import DOCUMENT_QUERY, MATRIX_QUERY, RUNS_QUERY, StatusApi
+from configdb_sync.status_page.api import (
+    DOCUMENT_QUERY,
+    FINDINGS_QUERY,
+    MATRIX_QUERY,
+    OVERRIDES_QUERY,
+    RUNS_QUERY,
+    StatusApi,
+)
 from configdb_sync.status_page.page_urls import Links, environments_page, page_url
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
@@ -27,6 +34,8 @@ from configdb_sync.web.access import Access, Caller
 from configdb_sync.web.refusals import RefusalError, refuse
 from configdb_sync.web.requests import Environ, Target, encoded
 from configdb_sync.web.responses import ApiResponse
+
+NODES_OF_A_PAGE = "100"
 
 
 @dataclass(frozen=True)
@@ -123,12 +132,23 @@ class Pages:
                 template, seen = "runs.html", self.api.runs(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["runs_next"])
                 trail = [("Runs", None)]
+            case RouteKind.OVERRIDES:
+                given = form_parameters(query, *OVERRIDES_QUERY)
+                template, seen = "overrides.html", self.api.overrides(scope, shown.number, given)
+                values["more"] = _more(shown, given, seen.view["overrides_next"])
+                values["query"] = {"text": "", "only": "", **given}
+                trail = [("Overrides", None)]
+            case RouteKind.FINDINGS:
+                given = form_parameters(query, *FINDINGS_QUERY)
+                template, seen = "findings.html", self.api.findings(scope, shown.number, given)
+                values["more"] = _more(shown, given, seen.view["findings_next"])
+                values["query"] = {"text": "", **given}
+                trail = [("Findings", None)]
             case RouteKind.MATRIX:
-                given = form_parameters(query, *MATRIX_QUERY)
+                given = {"limit": NODES_OF_A_PAGE, **form_parameters(query, *MATRIX_QUERY)}
                 template, seen = "environment.html", self.api.matrix(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["nodes_next"])
                 values["query"] = {"node": "", "status": "", **given}
-                values["sums"] = html.sums_of(seen.view)
                 values["table"] = self._tables(
                     (scope, shown.number, *sorted(given.items())),
                     (seen.stamp, seen.view["data_sources"]),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
@@ -13,6 +14,7 @@ from typing import Any
 from configdb_sync.addresses import Addresses
 from configdb_sync.masking import Masker
 from configdb_sync.status_page.queries import EnvironmentSummary, NodeMatrix, SourceOwner, VersionChanges
+from configdb_sync.store.findings import WatchRound
 from configdb_sync.store.runs import PastRun, RunNode
 from configdb_sync.store.states import NodeRow, SyncState
 from configdb_sync.sync.effective_leaves import Leaf, leaf_json
@@ -56,7 +58,7 @@ def _environment_item(one: EnvironmentSummary, failed: Mapping[str, int], scope:
             for tenant, holding in one.holdings
         ],
         "last_run": None if one.newest is None else _run_item(one.newest, failed, scope),
-        "links": {"matrix": f"{base}/matrix", "runs": f"{base}/runs"},
+        "links": {name: f"{base}/{name}" for name in ("matrix", "runs", "overrides", "findings")},
     }
 
 
@@ -132,16 +134,21 @@ def matrix_view(
     newest: PastRun | None,
     nodes: list[dict[str, Any]],
     *,
+    counts: Mapping[str, int],
     marker: str | None,
     failed: Mapping[str, int],
     scope: str | None,
     query: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return an environment's nodes by data sources; ``nodes``: those of this page, which ``query`` selected."""
+    """Return an environment's nodes by data sources; ``nodes``: those of this page, which ``query`` selected.
+
+    ``counts``: how many documents of all nodes have which status.
+    """
     environment = found.matrix.environment
     return {
         "environment": environment,
         "node_count": len(found.matrix.rows),
+        "counts": dict(counts),
         "last_run": None if newest is None else _run_item(newest, failed, scope),
         "data_sources": [_source_item(source) for source in found.sources],
         "nodes": nodes,
@@ -149,8 +156,63 @@ def matrix_view(
     }
 
 
-def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, Any]]:
-    """Return nodes as the matrix shows them."""
+def overrides_view(
+    environment: int,
+    count: int,
+    page: Page[dict[str, Any]],
+    limit: int,
+    *,
+    query: Mapping[str, str],
+    scope: str | None,
+) -> dict[str, Any]:
+    """Return a page of an environment's overrides; ``count``: how many there are on all pages."""
+    base = f"{_base(scope, environment)}/overrides"
+    following = _next(base, page.marker, limit, query)
+    return {"environment": environment, "count": count, "overrides": list(page.items), "overrides_next": following}
+
+
+def findings_view(
+    environment: int,
+    count: int,
+    page: Page[dict[str, Any]],
+    limit: int,
+    *,
+    settled: list[dict[str, Any]],
+    last_round: WatchRound | None,
+    query: Mapping[str, str],
+    scope: str | None,
+) -> dict[str, Any]:
+    """Return a page of what the watch found, and what was settled lately; only operators see its last round."""
+    shown = None
+    if last_round is not None and scope is None:
+        shown = {
+            "started_at": _moment(last_round.started),
+            "finished_at": _moment(last_round.finished),
+            "outcome": last_round.outcome,
+            "text": last_round.text,
+        }
+    return {
+        "environment": environment,
+        "count": count,
+        "last_round": shown,
+        "findings": list(page.items),
+        "findings_next": _next(f"{_base(scope, environment)}/findings", page.marker, limit, query),
+        "settled": settled,
+    }
+
+
+def document_counts(rows: Iterable[NodeRow]) -> dict[str, int]:
+    """Return how many documents have which status, in this order: ``ERROR``, ``BUILD``, ``ACTIVE``."""
+    sums: Counter[str] = Counter()
+    for look, number in Counter(row.states for row in rows).items():
+        sums.update({state.value: number * look.count(state) for state in look if state is not None})
+    return {word: sums[word] for word in ("ERROR", "BUILD", "ACTIVE")}
+
+
+def node_items(
+    rows: Sequence[NodeRow], addresses: Addresses, marks: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Return nodes as the matrix shows them; ``marks``: by node, ``drifted`` and ``overridden``."""
 
     @cache  # most rows are alike
     def statuses(states: tuple[SyncState | None, ...]) -> list[str | None]:
@@ -169,6 +231,7 @@ def node_items(rows: Sequence[NodeRow], addresses: Addresses) -> list[dict[str, 
             "run": row.run,
             "run_started_at": _moment(row.time),
             "run_failed": row.failed,
+            "marks": list(marks.get(row.node, ())),
             "problems": [{"data_source": one.data_source, "what": one.what} for one in row.problems],
         }
         for row in rows

@@ -69,7 +69,6 @@ def _section(api: StatusApi, number: int, links: FileLinks) -> dict[str, Any]:
         links.whole.add(number)
     return {
         "view": matrix,
-        "sums": html.sums_of(matrix),
         "table": html.matrix_table(matrix, links),
         "runs": api.runs(None, number, {"limit": str(_RUNS)}).view["runs"],
         "documents": documents,

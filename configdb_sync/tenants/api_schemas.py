@@ -125,7 +125,7 @@ _STANDING = _object(
             )
         ),
         "last_run": _LAST_RUN,
-        "links": _object({"matrix": _TEXT, "runs": _TEXT}),
+        "links": _object(dict.fromkeys(("matrix", "runs", "overrides", "findings"), _TEXT)),
     }
 )
 _NODE = _object(
@@ -137,9 +137,37 @@ _NODE = _object(
         "run": _MAYBE_TEXT,
         "run_started_at": _MAYBE_TIME,
         "run_failed": _FLAG,
+        "marks": _list({"enum": ["drifted", "overridden"]}),
         "problems": _list(_object({"data_source": _MAYBE_TEXT, "what": _TEXT})),
     }
 )
+_OVERRIDE = _object(
+    {
+        "level": _NAMED,
+        "data_source": _TEXT,
+        "tenant": _maybe(ref("TenantID")),
+        "key": _list(_TEXT),
+        "author": _MAYBE_TEXT,
+        "time": _MAYBE_TIME,
+        "reason": _MAYBE_TEXT,
+        "until": _MAYBE_TIME,
+        "effect": {"enum": ["full", "partial", "none", "unknown"]},
+        "why": _TEXT,
+    },
+    {"value": {}},
+)
+_FINDING = _object(
+    {
+        "kind": _TEXT,
+        "text": _TEXT,
+        **dict.fromkeys(("node", "data_source", "level", "key"), _MAYBE_TEXT),
+        "count": _COUNT,
+        "first_seen_at": _TIME,
+        "last_seen_at": _TIME,
+        "settled_at": _MAYBE_TIME,
+    }
+)
+_ROUND = _object({"started_at": _TIME, "finished_at": _TIME, "outcome": _TEXT, "text": _TEXT})
 _LEAF = _object(
     {"key": _list(_TEXT), "mark": _TEXT, "level": {}, "override_level": {}},
     {"values": {}, "override": {}, "effective": {}},
@@ -247,6 +275,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "environment": _COUNT,
             "node_count": _COUNT,
+            "counts": _object(dict.fromkeys(("ERROR", "BUILD", "ACTIVE"), _COUNT)),
             "last_run": _LAST_RUN,
             "data_sources": _list(
                 _object(
@@ -260,6 +289,16 @@ SCHEMAS: dict[str, Schema] = {
                 )
             ),
             **_page("nodes", _NODE),
+        }
+    ),
+    "Overrides": _object({"environment": _COUNT, "count": _COUNT, **_page("overrides", _OVERRIDE)}),
+    "Findings": _object(
+        {
+            "environment": _COUNT,
+            "count": _COUNT,
+            "last_round": _maybe(_ROUND),
+            **_page("findings", _FINDING),
+            "settled": _list(_FINDING),
         }
     ),
     "Entries": _object(_page("entries", _ENTRY)),
@@ -282,10 +321,14 @@ _KINDS: dict[str, tuple[str, ...]] = {
     f"{_HERE}/matrix": ("Matrix",),
     f"{_HERE}/runs": ("Runs",),
     f"{_HERE}/runs/{{run}}": ("WholeRun",),
+    f"{_HERE}/overrides": ("Overrides",),
+    f"{_HERE}/findings": ("Findings",),
     "/environments": ("AllEnvironments",),
     "/environments/{environment}/matrix": ("Matrix",),
     "/environments/{environment}/runs": ("OperatorsRuns",),
     "/environments/{environment}/runs/{run}": ("OperatorsWholeRun",),
+    "/environments/{environment}/overrides": ("Overrides",),
+    "/environments/{environment}/findings": ("Findings",),
     "/audit": ("Entries",),
     "/healthz": ("Health",),
 }

@@ -71,10 +71,22 @@ _TABLE: dict[RouteKind, dict[str, Handler]] = {
     RouteKind.MATRIX: {"GET": _status},
     RouteKind.RUNS: {"GET": _status},
     RouteKind.RUN: {"GET": _status},
+    RouteKind.OVERRIDES: {"GET": _status},
+    RouteKind.FINDINGS: {"GET": _status},
 }
 
 _PUBLIC = frozenset(
-    {RouteKind.PLACE, RouteKind.ENVIRONMENTS, RouteKind.RESOURCES, RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN}
+    {
+        *(
+            RouteKind.PLACE,
+            RouteKind.ENVIRONMENTS,
+            RouteKind.RESOURCES,
+            RouteKind.MATRIX,
+            RouteKind.RUNS,
+            RouteKind.RUN,
+        ),
+        *(RouteKind.OVERRIDES, RouteKind.FINDINGS),
+    }
 )
 """What the public endpoint has, for reading; everything that spans tenants is an operator's (T12)."""
 

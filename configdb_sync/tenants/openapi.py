@@ -78,6 +78,8 @@ _STATUS = _query("status", _text(None, "ACTIVE", "BUILD", "ERROR", "null"))
 _SHOW = _query("show", _text(None, "layers", "history"))
 _KIND = _query("kind", _text(None, "overrides", "values"))
 _KEY = _query("key", _text())
+_FIND = _query("text", _text())
+_ONLY = _query("only", _text(None, "ineffective", "ending"))
 _RECOVERABLE = _query("recoverable", _text(None, "true", "false"))
 
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
@@ -114,10 +116,14 @@ CALLS: dict[str, _Codes] = {
     "/v1.0/{tenantId}/environments/{environment}/matrix": _READ,
     "/v1.0/{tenantId}/environments/{environment}/runs": _READ_RUNS,
     "/v1.0/{tenantId}/environments/{environment}/runs/{run}": _READ_RUNS,
+    "/v1.0/{tenantId}/environments/{environment}/overrides": {key: (*_READ_RUNS[key], 503) for key in _READ_RUNS},
+    "/v1.0/{tenantId}/environments/{environment}/findings": _READ_RUNS,
     "/environments": _LOOK,
     "/environments/{environment}/matrix": _LOOK_FRESH,
     "/environments/{environment}/runs": _LOOK,
     "/environments/{environment}/runs/{run}": _LOOK,
+    "/environments/{environment}/overrides": {key: (*_LOOK[key], 503) for key in _LOOK},
+    "/environments/{environment}/findings": _LOOK,
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
     "/metrics": {"get": (200,)},
@@ -190,6 +196,8 @@ _LOOKS: dict[str, tuple[Parameter, ...]] = {
     "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
     "runs": (_LIMIT, _query("marker", _text(r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"))),
     "{run}": (),
+    "overrides": (_FIND, _ONLY, _LIMIT, _MARKER),
+    "findings": (_FIND, _LIMIT, _MARKER),
 }
 """The parameters of status calls, by the last part of the path."""
 
@@ -200,7 +208,7 @@ def _parameters(path: str, method: str) -> list[Parameter]:
         found += [_DEST, _MATCH]
     elif path == "/v1.0":
         found += [_LIMIT, _MARKER, _RECOVERABLE]
-    elif path.endswith(("/matrix", "/runs", "/{run}")) or path == "/environments":
+    elif path.endswith(("/matrix", "/runs", "/{run}", "/overrides", "/findings")) or path == "/environments":
         found += [*_LOOKS[path.rpartition("/")[2]], _MATCH, _NONE_MATCH]
     elif path.endswith(("/environments", "/resources", "/audit")):
         found += [_LIMIT, _MARKERS.get(path, _MARKER)]

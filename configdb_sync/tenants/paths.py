@@ -94,6 +94,8 @@ class RouteKind(Enum):
     MATRIX = "matrix"
     RUNS = "runs"
     RUN = "run"
+    OVERRIDES = "overrides"
+    FINDINGS = "findings"
     PAGE = "page"
     DOCUMENT = "document"
 
@@ -202,7 +204,7 @@ def _environment(tenant: str, number: int, rest: list[str]) -> Route:
             return Route(RouteKind.PLACE, ResourcePath(tenant, number))
         case ["action", "move"]:
             return Route(RouteKind.MOVE, ResourcePath(tenant, number))
-        case [("resources" | "matrix" | "runs") as kind]:
+        case [("resources" | "matrix" | "runs" | "overrides" | "findings") as kind]:
             return Route(RouteKind(kind), ResourcePath(tenant, number))
         case ["runs", run] if run:
             return Route(RouteKind.RUN, ResourcePath(tenant, number), run=run)
@@ -219,7 +221,7 @@ def _of_all(rest: list[str]) -> Route:
         return Route(RouteKind.ALL_ENVIRONMENTS)
     number = environment(rest[0])
     match rest[1:]:
-        case [("matrix" | "runs") as kind] if number is not None:
+        case [("matrix" | "runs" | "overrides" | "findings") as kind] if number is not None:
             return Route(RouteKind(kind), environment=number)
         case ["runs", run] if number is not None and run:
             return Route(RouteKind.RUN, environment=number, run=run)

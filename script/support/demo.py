@@ -23,9 +23,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from configdb_sync.hiera.data_source_config import DEFAULT
+from configdb_sync.hiera.data_sources import map_node
+from configdb_sync.hiera.documents import Reader
+from configdb_sync.hiera.layouts import layout_of
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/small-cloud"
 NODES = "nodes"
+HIERA_YAML = "hiera.yaml"
 WIDTH = 96
 # Data sources that hold the facts, in the order in which they are looked for: Fuel 9, then Fuel 10.
 BASES = ("astute", "node", "cluster")
@@ -196,9 +202,39 @@ def choose(stage: Stage, environment: str, ids: list[str]) -> Choice:
         candidates = [*WELL_KNOWN, *sorted(key for key, value in document.items() if isinstance(value, bool))]
         for key in candidates:
             value = document.get(key)
-            if isinstance(value, bool):
+            if isinstance(value, bool) and _read_from(stage, environment, node, key) == data_source:
                 return Choice(environment, node, data_source, key, value, not value)
     raise DemoError(f"node {node} has no setting that is true or false, which this demonstration would turn over")
+
+
+def _read_from(stage: Stage, environment: str, node: str, key: str) -> str:
+    where = ("--env", environment, "--node", node)
+    answer = stage.ask("configdb-sync", "lookup", key, *where, "--explain", "--format", "json")
+    return str(answer["data_source"])
+
+
+def show_answers(stage: Stage, choice: Choice) -> None:
+    """Show what Puppet reads by ``lookup``, and by Hiera itself where it is installed."""
+    stage.command(
+        "configdb-sync", "lookup", choice.key, "--env", choice.environment, "--node", choice.node, "--explain"
+    )
+    if shutil.which("hiera", path=stage.environ["PATH"]):
+        stage.say("Hiera on this machine, which Puppet asks, reads from the node's files:")
+        hiera = stage.nodes / f"node-{choice.node}/etc/hiera"
+        (stage.nodes.parent / HIERA_YAML).write_text(hiera_yaml(hiera), encoding="utf-8")
+        stage.command("hiera", "--config", HIERA_YAML, choice.key)
+
+
+def hiera_yaml(folder: Path) -> str:
+    """Return a ``hiera.yaml`` with all files of a node, in the order in which Fuel has Puppet read them."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.yaml") if path.is_file()}
+    layout = layout_of(files)
+    facts = {name: Reader().read(files[name].read_bytes()).values for name in layout.base_files if name in files}
+    read = {key: value for name in reversed(layout.base_files) for key, value in facts.get(name, {}).items()}
+    paths = [path for path in map_node(DEFAULT[layout], read, files).sources.values() if path in files]
+    hierarchy = [path.removesuffix(".yaml") for path in paths]
+    datadir = json.dumps(str(folder))
+    return f":backends: [yaml]\n:hierarchy: {json.dumps(hierarchy)}\n:yaml:\n  :datadir: {datadir}\n"
 
 
 def run(stage: Stage, source: Path) -> None:
@@ -227,6 +263,8 @@ def run(stage: Stage, source: Path) -> None:
         f"Now `{choice.key}` is set to {choice.text} for node {choice.node} only. "
         "ConfigDB keeps the value that the node uploaded, and stores the override beside it."
     )
+    stage.say("Before that, Puppet reads:")
+    show_answers(stage, choice)
     stage.command(
         "configdb-sync", "override", *target, "--key", choice.key, "--value", choice.text, "--type", choice.kind
     )
@@ -236,6 +274,8 @@ def run(stage: Stage, source: Path) -> None:
     stage.command("configdb-sync", "sync", *where)
     stage.say("These lines changed in the files:")
     stage.changes(start)
+    stage.say("Now Puppet reads the override:")
+    show_answers(stage, choice)
 
     stage.heading("5. The override is removed")
     stage.command("configdb-sync", "rm-override", *target, "--key", choice.key)

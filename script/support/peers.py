@@ -29,6 +29,7 @@ class Peer:
 
 
 PEERS = (
+    Peer("git", "git"),
     Peer("ruby", "ruby"),
     Peer("hiera", "hiera"),
     Peer("puppet", "puppet-agent"),

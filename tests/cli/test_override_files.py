@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from configdb_sync.exits import Exit
+from configdb_sync.failpoints import VARIABLE
 from configdb_sync.http.transport import HttpAnswer, HttpRequest
+from tests.support import processes
 from tests.support.product import CHANGING, MEANT, Product, Result
 
 CLOUD = Path(__file__).resolve().parents[2] / "examples/small-cloud"
@@ -119,6 +123,55 @@ def test_a_killed_apply_is_finished_by_the_next(cloud: Product, file: Path) -> N
     cloud.fault = None
     assert "2 changes" in cloud("overrides", "apply", *MEANT, "-f", file).out
     assert "0 changes" in cloud("overrides", "apply", *MEANT, "-f", file).out
+
+
+CHANGED = """
+version: 1
+name: tuning
+environment: 1
+overrides:
+  - {level: nodes=2, data_source: globals, key: debug, value: true, reason: "bug 13", until: 2099-12-31}
+  - {level: nodes=2, data_source: globals, key: verbose, value: false}
+  - {level: nodes=3, data_source: globals, key: max_pool_size, value: 50}
+"""
+DOCUMENTS = ((2, ("debug", "cinder_rate_limits", "verbose")), (3, ("max_pool_size",)), (None, ("new_secret",)))
+
+
+def state_of(product: Product) -> list[Any]:
+    """The overrides of each document, and what is noted of each but when."""
+    listed = product("overrides", *ENV, "-f", "json").json["overrides"]
+    kept = ("key", "value", "author", "reason", "until")
+    notes = {one["level"]: [{name: note.get(name) for name in kept} for note in one["notes"]] for one in listed}
+    levels = [f"nodes={node}" if node else "/" for node, _ in DOCUMENTS]
+    values = [product("get", *ENV, "--level", level, "-r", "globals", "--overrides").json for level in levels]
+    return [*values, notes]
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_an_apply_under_sigkill_leaves_no_document_half_done(cloud: Product, file: Path, done: int) -> None:
+    """U28: it sets, changes, notes and prunes; killed after so many documents, the next apply does the rest."""
+    person = ("override", *ENV, "--level", "nodes=3", "-r", "globals", "-k", "debug", "-t", "bool", "-v", "true")
+    apply = ("overrides", "apply", *MEANT, "-f", file, "--prune")
+    cloud(*person)
+    cloud(*apply)
+    before = state_of(cloud)
+    file.write_text(CHANGED)
+    point = f"override-changed:{done}" if done else "override-noted"
+    killed = processes.run(cloud.state, *apply, **{VARIABLE: point})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    left = state_of(cloud)
+    assert cloud(*apply, "--exit-code").code == (Exit.OK if done == len(DOCUMENTS) else Exit.DRIFT)
+    after = state_of(cloud)
+    for old, found, new in zip(before[:-1], left[:-1], after[:-1], strict=True):
+        assert found in (old, new)
+    assert sum(found != old for old, found in zip(before[:-1], left[:-1], strict=True)) == done
+    assert after[:-1] == [{"debug": True, "verbose": False}, {"debug": True, "max_pool_size": 50}, {}]
+    assert cloud(*apply, "--exit-code").code == Exit.OK
+    # What a whole apply notes, and no more: an empty file takes all of it away, and nothing of a person's.
+    assert [note["reason"] for note in after[-1]["/nodes/2/"]] == ["bug 13", None]
+    file.write_text("version: 1\nname: tuning\nenvironment: 1\noverrides: []\n")
+    cloud(*apply)
+    assert state_of(cloud)[:-1] == [{}, {"debug": True}, {}]
 
 
 def test_nothing_is_written_if_one_override_is_wrong(cloud: Product, file: Path) -> None:
@@ -350,3 +403,14 @@ def test_an_override_that_another_data_source_hides_is_said(cloud: Product, tmp_
     done = cloud("overrides", "apply", "-f", file)
     assert done.code == Exit.OK
     assert "it has no effect on nodes 1, 2, 3: Puppet reads debug from globals there" in done.err
+
+
+def test_an_entry_says_that_its_key_is_new(cloud: Product, file: Path) -> None:
+    marked = FILE.replace("value: {env: NEW_SECRET}", "value: {env: NEW_SECRET}, new_key: true")
+    assert "new_secret" in cloud("overrides", "apply", "-f", file).err
+    file.write_text(marked)
+    assert cloud("overrides", "apply", "-f", file).code == Exit.OK
+    file.write_text(marked.replace("key: max_pool_size", "key: max_pool_siz"))
+    assert "did you mean max_pool_size" in cloud("overrides", "apply", "-f", file).err
+    file.write_text(marked.replace("new_key: true", "new_key: 1"))
+    assert "entry 4 of the overrides: new_key is neither" in cloud("overrides", "apply", "-f", file).err

@@ -128,6 +128,9 @@ def test_find_shows_where_which_value_and_how_many(filled: Product, tmp_path: Pa
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
     assert filled("find", "*", "--env", 5, "--value-file", secret).out.count("db_password") == 1
+    # What a secret is made of is no pattern.
+    assert filled("find", "roles.*", "--env", 5, "--value", "comp*").out
+    assert not filled("find", "roles.*", "--env", 5, "--value-file", "-", stdin="comp*").out
     both = filled("find", "*", "--env", 5, "--value-file", secret, "--value", "x")
     assert (both.code, "exclude each other" in both.err) == (Exit.USAGE, True)
     assert not filled("find", "*", "--env", 5, "--value", "s3c*").out

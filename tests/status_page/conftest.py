@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from configdb_sync.exits import Exit
 from tests.support.product import MEANT, Product
 from tests.tenants.support import Api, public_port, serving
 
@@ -50,22 +51,24 @@ class Shown:
 
 
 def filled(state: Path, cloud: Path) -> None:
-    """Two runs, an override between them, and overrides that are hostile."""
+    """Two runs, an override between them, overrides that are hostile, and a round of the watch, which finds these."""
     product = Product(state)
     shutil.copytree(CLOUD, cloud, symlinks=True)
     (cloud / "node-1/etc/hiera/plugins").mkdir(exist_ok=True, parents=True)
     (cloud / "node-1/etc/hiera" / f"{SOURCE}.yaml").write_text("a: 1\n")
     run = ("sync", "--env", 1, "--from", cloud)
     where = ("--env", 1, "--level", "nodes=2", "--data-source", "globals")
+    debug = ("--key", "debug", "--value", "true", "--type", "bool", "--reason", SCRIPT, "--for", "8h")
     hostile = ("--key", "hostile", "--type", "json", "--value-file", "-")
     for words, stdin in (
         (run, ""),
-        (("override", *MEANT, *where, "--key", "debug", "--value", "true", "--type", "bool", "--comment", SCRIPT), ""),
+        (("override", *MEANT, *where, *debug), ""),
         (run, ""),
         (("override", *MEANT, *where, *hostile), json.dumps(HOSTILE)),
     ):
         told = product(*words, stdin=stdin)
         assert told.code == 0, told.err
+    assert product("watch", "--env", 1, "--from", cloud, "--no-notify").code == Exit.DRIFT
     product("tenants", "create", TENANT)
     assert product("tenants", "move", "admin", TENANT, "--env", 1, "--data-source", SOURCE).code == 0
 

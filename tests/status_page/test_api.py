@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from configdb_sync.tenants.paths import ResourcePath
-from tests.status_page.conftest import HOSTILE, SOURCE, TENANT, Shown
+from tests.status_page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api
 
 MATRIX, RUNS = "/environments/1/matrix", "/environments/1/runs"
+OVERRIDES, FINDINGS = "/environments/1/overrides", "/environments/1/findings"
 ASTUTE = "/v1.0/admin/environments/1/resources/globals?level=nodes=2"
 
 
@@ -24,18 +25,24 @@ def test_all_environments_with_their_newest_run(shown: Shown) -> None:
     (one,) = shown.admin.get("/environments").json["environments"]
     assert (one["environment"], one["status"], one["last_run"]["outcome"]) == (1, "ACTIVE", "OK")
     assert {held["tenant"] for held in one["tenants"]} == {"admin", TENANT}
-    assert one["links"] == {"matrix": MATRIX, "runs": RUNS}
+    assert one["links"] == {"matrix": MATRIX, "runs": RUNS, "overrides": OVERRIDES, "findings": FINDINGS}
     assert shown.admin.get("/environments?marker=1").json == {"environments": [], "environments_next": None}
 
 
 def test_nodes_by_data_sources(shown: Shown) -> None:
     found = shown.admin.get(MATRIX).json
     names = [source["name"] for source in found["data_sources"]]
-    assert [node["node"] for node in found["nodes"]] == ["1", "2", "3"]
-    assert found["node_count"] == 3
-    first = dict(zip(names, found["nodes"][0]["statuses"], strict=True))
+    # What needs a look comes first.
+    assert [(node["node"], node["marks"]) for node in found["nodes"]] == [
+        ("2", ["drifted", "overridden"]),
+        ("1", []),
+        ("3", []),
+    ]
+    assert (found["node_count"], found["counts"]["ERROR"]) == (3, 0)
+    assert found["counts"]["ACTIVE"] == sum(node["statuses"].count("ACTIVE") for node in found["nodes"])
+    first = dict(zip(names, found["nodes"][1]["statuses"], strict=True))
     assert (first["astute"], first[SOURCE], first["override/node"]) == ("ACTIVE", "ACTIVE", None)
-    assert found["nodes"][1]["level"] == {"nodes": "2"}
+    assert found["nodes"][0]["level"] == {"nodes": "2"}
     owner = next(source for source in found["data_sources"] if source["name"] == SOURCE)
     assert (owner["tenant"], owner["links"]["self"]) == (TENANT, ResourcePath(TENANT, 1, SOURCE).url)
 
@@ -45,11 +52,63 @@ def test_nodes_are_chosen_and_paged(shown: Shown) -> None:
         return [node["node"] for node in shown.admin.get(f"{MATRIX}?{query}").json["nodes"]]
 
     assert nodes("node=NODE-2.") == ["2"]
-    assert (nodes("status=ACTIVE"), nodes("status=ERROR")) == (["1", "2", "3"], [])
+    assert (nodes("status=ACTIVE"), nodes("status=ERROR")) == (["2", "1", "3"], [])
     assert nodes("status=null&node=3") == ["3"]
     first = shown.admin.get(f"{MATRIX}?limit=2&node=node").json
     assert (len(first["nodes"]), first["node_count"]) == (2, 3)
     assert [node["node"] for node in shown.admin.get(first["nodes_next"]).json["nodes"]] == ["3"]
+
+
+def test_overrides_with_value_reason_end_and_effect(shown: Shown) -> None:
+    found = shown.admin.get(OVERRIDES).json
+    assert (found["environment"], found["count"], found["overrides_next"]) == (1, 2, None)
+    one, hostile = found["overrides"]
+    assert {
+        name: one[name] for name in ("level", "data_source", "tenant", "key", "value", "reason", "effect", "why")
+    } == {
+        "level": {"nodes": "2"},
+        "data_source": "globals",
+        "tenant": "admin",
+        "key": ["debug"],
+        "value": True,
+        "reason": SCRIPT,
+        "effect": "full",
+        "why": "",
+    }
+    assert one["author"] == getpass.getuser()
+    assert one["time"] < one["until"]
+    assert (hostile["key"], hostile["until"]) == (["hostile"], None)
+    assert "CANARY" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("text=DEBUG", ["debug"]),
+        ("text=owned", ["debug", "hostile"]),
+        ("text=nodes&limit=1", ["debug"]),
+        ("text=never", []),
+        ("only=ending", ["debug"]),
+        ("only=ineffective", []),
+        ("text=CANARY", []),
+    ],
+)
+def test_overrides_are_chosen(shown: Shown, query: str, keys: list[str]) -> None:
+    found = shown.admin.get(f"{OVERRIDES}?{query}").json
+    assert [one["key"][0] for one in found["overrides"]] == keys
+    if "limit" in query:
+        assert [one["key"] for one in shown.admin.get(found["overrides_next"]).json["overrides"]] == [["hostile"]]
+
+
+def test_findings_of_the_watch(shown: Shown) -> None:
+    found = shown.admin.get(FINDINGS).json
+    (one,) = found["findings"]
+    assert (one["kind"], one["node"], one["data_source"], one["settled_at"]) == ("drift", "2", "globals", None)
+    assert one["first_seen_at"] == one["last_seen_at"]
+    assert (found["count"], found["findings_next"], found["settled"]) == (1, None, [])
+    assert found["last_round"]["outcome"] == "DRIFT"
+    assert shown.admin.get(f"{FINDINGS}?text=GLOB").json["count"] == 1
+    assert shown.admin.get(f"{FINDINGS}?text=never").json["findings"] == []
 
 
 def test_runs_and_one_run(shown: Shown) -> None:
@@ -139,6 +198,13 @@ def test_etags_as_everywhere(shown: Shown, target: str) -> None:
         (f"{MATRIX}?status=x", 400),
         (f"{MATRIX}?x=1", 400),
         (f"{MATRIX}?limit=0", 400),
+        ("/environments/99/overrides", 404),
+        ("/environments/99/findings", 404),
+        ("/v1.0/admin/environments/2/overrides", 404),
+        ("/v1.0/never/environments/1/findings", 404),
+        (f"{OVERRIDES}?only=x", 400),
+        (f"{OVERRIDES}?limit=0", 400),
+        (f"{FINDINGS}?x=1", 400),
         (f"{RUNS}?marker=x", 400),
         (f"{RUNS}?marker=9999999999999999999", 400),
         (f"{RUNS}?marker=-1", 400),
@@ -173,6 +239,11 @@ def test_a_tenant_is_told_of_its_own_alone(shown: Shown) -> None:
     run = user.get(runs[0]["links"]["self"]).json
     assert run["done"][0] == {"node": "1", "outcome": "done"}
     assert "trouble" not in run
+    for name in ("overrides", "findings"):
+        none = user.get(f"{base}/{name}").json
+        assert (none[name], none["count"]) == ([], 0), name
+    assert user.get(f"{base}/findings").json["last_round"] is None
+    assert found["nodes"][0]["marks"] == []
     assert [(one["nodes"], one["nodes_failed"], one["outcome"]) for one in (*runs, run)] == [(1, 0, "OK")] * 3
     last = [found["last_run"], user.get(f"{ResourcePath(TENANT).url}/environments/1/matrix").json["last_run"]]
     assert [one["nodes"] for one in last] == [1, 1]

@@ -25,6 +25,8 @@ PAGES = [
     "/status/environments/1",
     "/status/environments/7",
     "/status/environments/7/runs",
+    "/status/environments/1/overrides",
+    "/status/environments/1/findings",
     GLOBALS,
     f"{GLOBALS}&show=history",
     "/status/environments/99",
@@ -111,7 +113,7 @@ def violations(driver: Chrome, axe: str) -> list[str]:
 
 LOOKS = [
     *((page, "light") for page in ("/status/sign-in", *PAGES)),
-    *((page, "dark") for page in ("/status/sign-in", PAGES[2], PAGES[3], PAGES[4])),
+    *((page, "dark") for page in ("/status/sign-in", *PAGES[2:7])),
 ]
 
 
@@ -128,15 +130,15 @@ def test_everyone_can_read_it(signed_in: Chrome, site: str, axe: str, page: str,
 def test_status_is_told_by_words_not_by_colour_alone(signed_in: Chrome, site: str) -> None:
     signed_in.get(f"{site}/status/environments/7")
     rows = signed_in.find_elements(By.CSS_SELECTOR, "#matrix tbody tr")
-    assert [cell.get_attribute("textContent") for cell in rows[2].find_elements(By.TAG_NAME, "td")].count("ERROR") == 1
-    assert "ACTIVE" in (rows[0].get_attribute("textContent") or "")
+    assert [cell.get_attribute("textContent") for cell in rows[0].find_elements(By.TAG_NAME, "td")].count("ERROR") == 1
+    assert "ACTIVE" in (rows[2].get_attribute("textContent") or "")
     shown = "return getComputedStyle(document.querySelector('#matrix td.ok a'), '::before').content"
     assert "✓" in signed_in.execute_script(shown)
     heads = signed_in.find_elements(By.CSS_SELECTOR, "#matrix th")
     assert {head.get_attribute("scope") for head in heads} == {"col", "row"}
 
 
-@pytest.mark.parametrize("page", [*PAGES[:6], "/status/environments/1/runs"])
+@pytest.mark.parametrize("page", [*PAGES[:8], "/status/environments/1/runs"])
 def test_a_narrow_screen_is_wide_enough(signed_in: Chrome, site: str, page: str) -> None:
     narrow = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     signed_in.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
@@ -241,7 +243,31 @@ def test_many_nodes_stay_usable(driver: Chrome, site: str, shown: Shown) -> None
     head = "return document.querySelector('#matrix thead th').getBoundingClientRect()"
     place = driver.execute_script(head)
     assert (round(place["top"]), 0 <= round(place["left"]) <= 24) == (0, True), "the heads stay in sight"
-    assert len(driver.find_elements(By.CSS_SELECTOR, "#matrix tbody tr:not(.why)")) == 1000
+    rows = driver.find_elements(By.CSS_SELECTOR, "#matrix tbody tr:not(.why)")
+    assert (len(rows), (rows[0].text or "").split()[0]) == (100, "3"), "the node that failed comes first"
+    driver.find_element(By.LINK_TEXT, "More nodes").click()
+    rows = driver.find_elements(By.CSS_SELECTOR, "#matrix tbody tr:not(.why)")
+    assert (len(rows), (rows[0].text or "").split()[0]) == (100, "101")
+
+
+def test_the_matrix_is_one_tab_stop_and_arrows_move_in_it(signed_in: Chrome, site: str) -> None:
+    signed_in.get(f"{site}/status/environments/7")
+    stops = "return [...document.querySelectorAll('#matrix tbody a')].filter((one) => one.tabIndex >= 0).length"
+    assert signed_in.execute_script(stops) == 1
+    signed_in.execute_script("document.querySelector('#matrix tbody a').focus()")
+    cell = "const it = document.activeElement.closest('td'); "
+    place = f"{cell} return [it.parentElement.cells[0].innerText, it.cellIndex]"
+    first = signed_in.execute_script(place)
+    press(signed_in, Keys.ARROW_RIGHT)
+    assert signed_in.execute_script(place) == [first[0], 2]
+    press(signed_in, Keys.ARROW_DOWN)
+    below = signed_in.execute_script(place)
+    assert (below[0] != first[0], below[1]) == (True, 2), "the line that says why is passed over"
+    press(signed_in, Keys.ARROW_UP, Keys.ARROW_LEFT)
+    assert signed_in.execute_script(place) == first
+    press(signed_in, Keys.ARROW_LEFT)
+    assert signed_in.execute_script(place) == first
+    assert signed_in.execute_script(stops) == 1
 
 
 def test_the_file_needs_no_service(driver: Chrome, shown: Shown, axe: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from configdb_sync.hiera.data_source_config import DEFAULT
 from configdb_sync.hiera.data_sources import map_node
 from configdb_sync.hiera.documents import Reader
 from configdb_sync.hiera.layouts import Layout
+from tests.hiera_backend.backend import require
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 180
@@ -40,6 +41,14 @@ def contents(top: Path) -> dict[str, bytes | str]:
     }
 
 
+def assert_arrives(printed: str) -> None:
+    """The override is what Puppet reads: by ``lookup``, and by Hiera's own answer."""
+    before, after = re.findall(r"^\S+ on node \d+: (\w+)$", printed, flags=re.MULTILINE)
+    assert {before, after} == {"true", "false"}
+    require("ruby", "hiera")
+    assert re.findall(r"^\$ hiera --config hiera.yaml \S+\n(\w+)$", printed, flags=re.MULTILINE) == [before, after]
+
+
 @pytest.mark.parametrize("number", [16, 7])
 def test_real_environments(environment: Callable[[int], Path], number: int, tmp_path: Path) -> None:
     folder = environment(number)
@@ -50,6 +59,7 @@ def test_real_environments(environment: Callable[[int], Path], number: int, tmp_
     assert "byte for byte the same as at the start" in done.stdout
     assert contents(folder) == before
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert_arrives(done.stdout)
 
 
 def test_the_example_overrides_what_puppet_reads() -> None:

@@ -26,3 +26,36 @@
     }
   });
 })();
+// Of the matrix's many links one is a Tab stop; arrow keys move between them.
+(() => {
+  const body = document.querySelector("#matrix tbody");
+  if (!body) return;
+  let current;
+  const stop = (link) => {
+    if (current) current.tabIndex = -1;
+    current = link;
+    current.tabIndex = 0;
+  };
+  const links = body.querySelectorAll("td.s a");
+  for (const link of links) link.tabIndex = -1;
+  if (links.length) stop(links[0]);
+  body.addEventListener("focusin", (event) => {
+    if (event.target.matches("td.s a")) stop(event.target);
+  });
+  const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  body.addEventListener("keydown", (event) => {
+    const step = steps[event.key];
+    let cell = event.target.closest("td.s");
+    if (!step || !cell) return;
+    event.preventDefault();
+    const rows = [...body.rows].filter((row) => !row.hidden && row.className !== "why");
+    let row = rows.indexOf(cell.parentElement);
+    let place = cell.cellIndex;
+    do {
+      row += step[0];
+      place += step[1];
+      cell = rows[row]?.cells[place];
+    } while (cell && !cell.querySelector("a"));
+    cell?.querySelector("a")?.focus();
+  });
+})();
