@@ -139,12 +139,13 @@ def test_status_is_told_by_words_not_by_colour_alone(signed_in: Chrome, site: st
 
 
 @pytest.mark.parametrize("page", [*PAGES[:8], "/status/environments/1/runs"])
-def test_a_narrow_screen_is_wide_enough(signed_in: Chrome, site: str, page: str) -> None:
+def test_a_narrow_screen_is_wide_enough(signed_in: Chrome, site: str, axe: str, page: str) -> None:
     narrow = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     signed_in.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
     try:
         signed_in.get(site + page)
         assert signed_in.execute_script("return document.documentElement.scrollWidth") <= 390
+        assert violations(signed_in, axe) == []
         if "environments/7" in page and "runs" not in page:
             cell = "return document.querySelector('#matrix tbody td.s').getBoundingClientRect().right"
             assert signed_in.execute_script(cell) <= 390, "statuses are in sight"
