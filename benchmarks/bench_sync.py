@@ -90,7 +90,7 @@ def _second_sync(folder: Path, nodes: int, rounds: int) -> Iterator[Measure]:
         first = _seconds(*arguments)
         ratios.append(min(_seconds(*arguments) for _ in range(3)) / first)
     name = f"second sync of {nodes} nodes, nothing changed / first (embedded)"
-    yield Measure(name, statistics.median(ratios), "", 0.1, "by the reports")
+    yield Measure(name, statistics.median(ratios), "", 0.08, "by the reports")
 
 
 def _other_server(folder: Path, nodes: int) -> Iterator[Measure]:
@@ -135,7 +135,7 @@ def _large(folder: Path, nodes: int) -> Iterator[Measure]:
     write_environment(trees, nodes, ENV)
     options = ("--env", str(ENV), "--from", str(trees), "--state", str(state), "--parallel", PARALLEL)
     timed(*COMMAND, "sync", *options)
-    yield Measure(f"peak memory of a first sync of {nodes} nodes", _peak(), "MB", 150)
+    yield Measure(f"peak memory of a first sync of {nodes} nodes", _peak(), "MB", 120)
     plan = timed(*COMMAND, "plan", *options)
     yield Measure(f"peak memory of that and a plan of {nodes} nodes", _peak(), "MB", 150)
     for question in (("find", "*_password"), ("compare", "--key", "debug")):

@@ -40,12 +40,16 @@ ROLES_ON_STORAGE = ("ceph/replication", "cinder/iscsi", "storage", "swift/replic
 ROLES_ON_PUBLIC = ("ceph/radosgw", "ex", "neutron/floating", "public/vip")
 
 
-def write_environment(root: Path, nodes: int, env: int, *, layout: Layout = "fuel9") -> None:
-    """Write the trees of an environment of ``nodes`` nodes to ``root/node-<id>``, with ids from 1 on."""
-    shared = _Texts(_cluster(nodes, env))
-    listed = _dumped({"nodes": _node_list(nodes)})
+def write_environment(root: Path, nodes: int, env: int, *, layout: Layout = "fuel9", listed: int | None = None) -> None:
+    """Write the trees of an environment of ``nodes`` nodes to ``root/node-<id>``, with ids from 1 on.
+
+    ``listed``: how many nodes the files name, and so their size; all of them unless it is given.
+    """
+    named = nodes if listed is None else listed
+    shared = _Texts(_cluster(named, env))
+    list_text = _dumped({"nodes": _node_list(named)})
     for number in range(1, nodes + 1):
-        _write_node(root / f"node-{number}", env, shared, listed, layout)
+        _write_node(root / f"node-{number}", env, shared, list_text, layout)
 
 
 def astute_text(nodes: int, number: int, env: int) -> str:

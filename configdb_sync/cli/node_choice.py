@@ -16,7 +16,6 @@ from configdb_sync.errors import SettingsError
 from configdb_sync.names import LevelPath, did_you_mean, natural_key
 from configdb_sync.overrides.checks import check_nodes
 from configdb_sync.queries.node_labels import NodeLabels, read_labels
-from configdb_sync.sync.render.wording import shortened
 
 if TYPE_CHECKING:
     from configdb_sync.addresses import Addresses, Seen
@@ -61,6 +60,8 @@ class NamedNodes:
             if not found:
                 raise
         if len(found) > 1:
+            from configdb_sync.sync.render.wording import shortened
+
             raise SettingsError(f"nodes {shortened(found)} are all named {name!r}", way_out="give their IDs")
         return self.paths[found[0]]
 

@@ -76,23 +76,33 @@ class NodesBelow:
         except UnsupportedError:
             return []
 
-    def check_change(self, place: DocumentAddress, path: KeyPath, value: Json) -> list[str]:
-        """As ``check``, of an override at one of the places, which errors name."""
+    def check_change(self, place: DocumentAddress, path: KeyPath, value: Json, *, new_key: bool) -> list[str]:
+        """As ``check``, of an override at one of the places, which errors name; ``new_key`` allows it a new key."""
         try:
-            self._check_at(place.levels, place.data_source, path, value, named=True)
+            self._check_at(place.levels, place.data_source, path, value, named=True, new_key=new_key)
             return _hidden({one.node: one.layers for one in self._below(place.levels)}, place.data_source, path)
         except UnsupportedError:
             return []
 
-    def _check_at(self, levels: LevelPath, data_source: str, path: KeyPath, value: Json, *, named: bool) -> None:
-        below = self._below(levels)
+    def _check_at(
+        self, levels: LevelPath, data_source: str, path: KeyPath, value: Json, *, named: bool, new_key: bool = False
+    ) -> None:
+        below = {one.node: one.everything for one in self._below(levels)}
         try:
-            self._check({one.node: one.everything for one in below}, data_source, path, value)
+            self._check(below, data_source, path, value, new_key=new_key or self.allowed.new_key)
         except SettingsError as error:
             raise (replace(error, what=f"{place_of(levels)}: {error.what}") if named else error) from None
 
-    def _check(self, everything: Mapping[str, Sequence[Layer]], data_source: str, path: KeyPath, value: Json) -> None:
-        if everything and not self.allowed.new_key:
+    def _check(
+        self,
+        everything: Mapping[str, Sequence[Layer]],
+        data_source: str,
+        path: KeyPath,
+        value: Json,
+        *,
+        new_key: bool,
+    ) -> None:
+        if everything and not new_key:
             checks.check_key(everything, data_source, path)
         if not self.allowed.change_type:
             checks.check_type(checks.covered(everything, data_source, path), value, path)

@@ -40,7 +40,8 @@ def _override_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rm_override_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    return nodes_options(function, what_option(*DATA_SOURCE, required=True, metavar="NAME", help="The data source."))
+    text = "The data source.  [default: the one in which the key is overridden]"
+    return nodes_options(function, what_option(*DATA_SOURCE, metavar="NAME", help=text))
 
 
 @command("override", example="configdb-sync override --env 1 --node 3,node-4 --set debug=true --dry-run")
@@ -114,7 +115,7 @@ def _wanted(key: str | None, settings: Sequence[str], given: Mapping[str, Any]) 
     return found
 
 
-@command("rm-override", example="configdb-sync rm-override --env 1 --node 3 --data-source globals --key debug")
+@command("rm-override", example="configdb-sync rm-override --env 1 --node 3 --key debug")
 @_rm_override_options
 @keys_option
 @comment_option
@@ -136,6 +137,8 @@ def rm_override(
     """
     from configdb_sync.cli import override_execution
 
+    if not target.data_source and (all_nodes or whole):
+        raise SettingsError("the data source is not named", way_out="name it with --data-source")
     if all_nodes:
         if len(keys) > 1:
             raise SettingsError("--all-nodes needs one key", way_out="name it with one --key")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import click
@@ -17,8 +18,9 @@ from configdb_sync.configdb.client import ConfigDBClient
 from configdb_sync.configdb.edits import KeyPath
 from configdb_sync.configdb.model import OVERRIDES, DocumentAddress
 from configdb_sync.configdb.preview import PendingEdit, previewed
+from configdb_sync.errors import SettingsError
 from configdb_sync.jsonvalues import Document, Json
-from configdb_sync.names import RECORDS
+from configdb_sync.names import RECORDS, LevelPath
 from configdb_sync.overrides.note_store import copy_noted, rewrite_noted
 from configdb_sync.overrides.notes import time_text
 from configdb_sync.sync import standing_overrides
@@ -107,9 +109,8 @@ def copy_overrides(target: ValueTarget, node: str, comment: str | None, *, dry_r
     with session.client(comment=comment) as client, session.notes(client) as notes:
         value = session.addresses(client, environment).named_value(node, lambda: session.seen(environment))
         levels = target.level_paths(client)
-        known = changes.existing(client, environment)
         copied: list[_Copied] = []
-        for name in [target.data_source] if target.data_source else sorted({*client.definitions(known)} - {RECORDS}):
+        for name in _data_sources(target, client):
             first = changes.find(client, environment, levels[0], name)
             try:
                 source, found = changes.overrides_beside(client, first, value, node)
@@ -158,21 +159,13 @@ def remove(target: ValueTarget, paths: Sequence[KeyPath | None], comment: str | 
     """
     with target.session.client(comment=comment) as client, target.session.notes(client) as notes:
         places = target.level_paths(client)
-        first = changes.find(client, target.environment, places[0], target.data_source)
         pending: list[tuple[PendingEdit, KeyPath | None]] = []
         for path in paths:
-            found, skipped = [], None
-            for place in (replace(first, levels=levels) for levels in places):
-                edit = PendingEdit(place, OVERRIDES, changes.freeing(client, place, path))
-                try:
-                    previewed(client, [edit])
-                except edits.NotOverriddenError as error:
-                    skipped = skipped or error
-                else:
-                    found.append((edit, path))
-            if skipped is not None and not found:
-                raise skipped
-            pending += found
+            if path is None or target.data_source:
+                found = _removals(target, client, places, target.data_source, path)
+            else:
+                found = _removals_anywhere(target, client, places, path)
+            pending += [(edit, path) for edit in found]
         edits_made = [edit for edit, _ in pending]
         preview = previewed(client, edits_made)
         if dry_run:
@@ -180,6 +173,55 @@ def remove(target: ValueTarget, paths: Sequence[KeyPath | None], comment: str | 
             return
         for edit, path in pending:
             report(rewrite_noted(notes, edit.place, path, edit.make), "no longer overridden")
+
+
+def _removals(
+    target: ValueTarget, client: ConfigDBClient, places: Sequence[LevelPath], data_source: str, path: KeyPath | None
+) -> list[PendingEdit]:
+    """Return what removes the overrides of a key, at those places that have one. Raises as ``remove``."""
+    found, skipped = [], None
+    first = changes.find(client, target.environment, places[0], data_source)
+    for place in (replace(first, levels=levels) for levels in places):
+        edit = PendingEdit(place, OVERRIDES, changes.freeing(client, place, path))
+        try:
+            previewed(client, [edit])
+        except edits.NotOverriddenError as error:
+            skipped = skipped or error
+        else:
+            found.append(edit)
+    if skipped is not None and not found:
+        raise skipped
+    return found
+
+
+def _removals_anywhere(
+    target: ValueTarget, client: ConfigDBClient, places: Sequence[LevelPath], path: KeyPath
+) -> list[PendingEdit]:
+    """Return the same in the one data source that has an override of the key there.
+
+    Raises as ``remove``, and ``SettingsError`` if several have one.
+    """
+    found = {}
+    for name in _data_sources(target, client):
+        with suppress(edits.NotOverriddenError):
+            found[name] = _removals(target, client, places, name, path)
+    key = edits.shown_key(path)
+    if not found:
+        raise edits.NotOverriddenError(
+            f"{key} is overridden in no data source there",
+            way_out=f"`configdb-sync overrides --env {target.environment}` lists them",
+        )
+    if len(found) > 1:
+        raise SettingsError(f"{key} is overridden in {' and '.join(found)}", way_out="name one with --data-source")
+    ((name, removals),) = found.items()
+    show_note(f"{key} is overridden in {name}.")
+    return removals
+
+
+def _data_sources(target: ValueTarget, client: ConfigDBClient) -> list[str]:
+    if target.data_source:
+        return [target.data_source]
+    return sorted({*client.definitions(changes.existing(client, target.environment))} - {RECORDS})
 
 
 def end_all(target: ValueTarget, path: KeyPath, comment: str | None, *, dry_run: bool) -> None:

@@ -302,11 +302,16 @@ def _checked(session: Session, client: ConfigDBClient, plans: Sequence[DocumentP
     from configdb_sync.overrides.application import Action
 
     changes = [(plan.place, one) for plan in plans for one in plan.changes if one.action is Action.SET]
+    new = {(plan.place, one.path) for plan in plans for one in plan.wanted if one.new_key}
     if not changes:
         return []
     places = list(dict.fromkeys(place.levels for place, _ in changes))
     nodes = NodesBelow(session, client, changes[0][0].env, places, allowed)
-    return [line for place, one in changes for line in nodes.check_change(place, one.path, one.after)]
+    return [
+        line
+        for place, one in changes
+        for line in nodes.check_change(place, one.path, one.after, new_key=(place, one.path) in new)
+    ]
 
 
 def _plans(places: _Places, wanted: Sequence[Wanted], notes: Sequence[Note], by: Applier) -> list[DocumentPlan]:

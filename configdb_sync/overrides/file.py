@@ -18,7 +18,7 @@ from configdb_sync.jsonvalues import Json
 from configdb_sync.masking import is_secret_path
 
 VERSION = 1
-_FIELDS = ("level", "data_source", "key", "value", "reason", "until")
+_FIELDS = ("level", "data_source", "key", "value", "reason", "until", "new_key")
 _KINDS = ("file", "env")
 _LITERAL = "literal"
 _WAY_OUT = "the form is described in docs/overrides-file.md"
@@ -44,6 +44,8 @@ class Wanted:
     value: Json | Reference = field(repr=False)
     reason: str | None = None
     until: str | None = None
+    new_key: bool = False
+    """Whether it is meant that no node of the level has the key."""
 
     @property
     def named(self) -> str:
@@ -116,6 +118,9 @@ def _wanted(entry: Json, place: int) -> Wanted:
         if value is not None and not isinstance(value, str):
             raise SettingsError(f"{where}: {name} is no text", way_out=_WAY_OUT)
         texts[name] = value
+    new_key = entry.get("new_key", False)
+    if not isinstance(new_key, bool):
+        raise SettingsError(f"{where}: new_key is neither true nor false", way_out=_WAY_OUT)
     key = entry["key"]
     try:
         path = parse_key(json.dumps(key) if isinstance(key, list) else key)
@@ -123,7 +128,7 @@ def _wanted(entry: Json, place: int) -> Wanted:
         raise SettingsError(f"{where}: key {key!r} is no dotted text or list of texts", way_out=_WAY_OUT) from None
     level = "" if texts["level"] in {None, "/"} else texts["level"]
     value = _value(entry["value"], where)
-    return Wanted(level or "", texts["data_source"] or "", path, value, texts["reason"], texts["until"])
+    return Wanted(level or "", texts["data_source"] or "", path, value, texts["reason"], texts["until"], new_key)
 
 
 def _value(value: Json, where: str) -> Json | Reference:
@@ -191,6 +196,7 @@ def _entry(one: Wanted) -> dict[str, Json]:
         "value": value,
         "reason": one.reason,
         "until": one.until,
+        "new_key": one.new_key or None,
     }
     return {name: value for name, value in plain.items() if value is not None or name == "value"}
 

@@ -20,6 +20,7 @@ from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.errors import MissingError, ProductError, SettingsError
 from configdb_sync.names import levels_of as levels_at
 from configdb_sync.names import place_of
+from configdb_sync.overrides.notes import parse_duration
 from configdb_sync.queries.override_list import ListedOverride
 from configdb_sync.status_page import environment_lists, queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
@@ -39,7 +40,7 @@ from configdb_sync.web.responses import ApiResponse, json_response
 
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
-OVERRIDES_QUERY = ("text", "only", "limit", "marker")
+OVERRIDES_QUERY = ("text", "only", "expiring", "limit", "marker")
 FINDINGS_QUERY = ("text", "limit", "marker")
 DOCUMENT_QUERY = ("level", "show", "kind", "key", "limit", "marker")
 SHOWS = ("layers", "history")
@@ -188,6 +189,12 @@ class StatusApi:
         only = query.get("only", "")
         if only and only not in ONLY:
             raise refuse(400, f"only must be one of {', '.join(ONLY)}")
+        before = None
+        if query.get("expiring"):
+            try:
+                before = self.clock.now() + parse_duration(query["expiring"], "expiring")
+            except SettingsError as error:
+                raise refuse(400, str(error)) from error
         limit = limit_of(self.context, query)
         owners = self.owners(environment, scope)
         if scope is None and not owners:
@@ -198,7 +205,7 @@ class StatusApi:
                 found = environment_lists.overrides_there(self.history, self.context.client(), environment)
         findings = self._findings.open(environment)
         items = environment_lists.override_items(found, findings, owners, own=scope is not None)
-        items = environment_lists.chosen_overrides(items, query.get("text", ""), only)
+        items = environment_lists.chosen_overrides(items, query.get("text", ""), only, before)
         start = _place_after([environment_lists.override_marker(one) for one in items], query.get("marker"))
         page = page_of(items[start:], limit, environment_lists.override_marker)
         return StatusView(

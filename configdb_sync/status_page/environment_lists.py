@@ -102,13 +102,19 @@ def override_marker(item: Mapping[str, Any]) -> str:
     return json.dumps([item["level"], item["data_source"], item["key"]], separators=(",", ":"))
 
 
-def chosen_overrides(items: Iterable[Item], text: str, only: str) -> list[Item]:
-    """Return the items that contain a text, whatever its case; ``only``: those without effect, or with an end."""
+def chosen_overrides(items: Iterable[Item], text: str, only: str, before: datetime | None) -> list[Item]:
+    """Return the items that contain a text, whatever its case.
+
+    ``only``: those without effect, or with an end; ``before``: those that end until then.
+    """
+    last = _moment(before)
 
     def wanted(item: Item) -> bool:
         if only == INEFFECTIVE and item["effect"] not in {"none", "partial"}:
             return False
         if only == ENDING and item["until"] is None:
+            return False
+        if last is not None and (item["until"] is None or item["until"] > last):
             return False
         parts = [*item["level"], *item["level"].values(), item["data_source"], ".".join(item["key"])]
         parts += [item["author"] or "", item["reason"] or "", json.dumps(item.get("value", ""), ensure_ascii=False)]

@@ -136,7 +136,7 @@ class Pages:
                 given = form_parameters(query, *OVERRIDES_QUERY)
                 template, seen = "overrides.html", self.api.overrides(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["overrides_next"])
-                values["query"] = {"text": "", "only": "", **given}
+                values["query"] = {"text": "", "only": "", "expiring": "", **given}
                 trail = [("Overrides", None)]
             case RouteKind.FINDINGS:
                 given = form_parameters(query, *FINDINGS_QUERY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -79,7 +80,13 @@ def noted(
 
 def new_keys(document: Document, masker: Masker) -> tuple[LeafChange, ...]:
     """Return the keys of a document that is new as a whole, each top-level block as one change."""
-    return tuple(LeafChange((key,), None, shown_value((key,), value, masker)) for key, value in document.items())
+    return tuple(_new_key(key, shown_value((key,), value, masker)) for key, value in document.items())
+
+
+@functools.lru_cache(maxsize=4096)
+def _new_key(key: str, shown: str | None) -> LeafChange:
+    # A run's report keeps the changes of all nodes, and most blocks are the same on each.
+    return LeafChange((key,), None, shown)
 
 
 def _changes(path: Path, before: Slot, after: Slot, masker: Masker) -> Iterator[LeafChange]:

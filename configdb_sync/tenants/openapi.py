@@ -80,6 +80,7 @@ _KIND = _query("kind", _text(None, "overrides", "values"))
 _KEY = _query("key", _text())
 _FIND = _query("text", _text())
 _ONLY = _query("only", _text(None, "ineffective", "ending"))
+_EXPIRING = _query("expiring", _text())
 _RECOVERABLE = _query("recoverable", _text(None, "true", "false"))
 
 _Codes: TypeAlias = dict[str, tuple[int, ...]]
@@ -196,7 +197,7 @@ _LOOKS: dict[str, tuple[Parameter, ...]] = {
     "matrix": (_NODE, _STATUS, _LIMIT, _MARKER),
     "runs": (_LIMIT, _query("marker", _text(r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"))),
     "{run}": (),
-    "overrides": (_FIND, _ONLY, _LIMIT, _MARKER),
+    "overrides": (_FIND, _ONLY, _EXPIRING, _LIMIT, _MARKER),
     "findings": (_FIND, _LIMIT, _MARKER),
 }
 """The parameters of status calls, by the last part of the path."""

@@ -130,6 +130,15 @@ MISTAKES: list[tuple[str, Exit, str, str, str]] = [
     ("del --env 1 --level nodes=2 -r globals -k debgu", USAGE, "globals at /nodes/2/", "debgu", "did you mean debug?"),
     ("del --env 1 -r globals", USAGE, "--key", "--all-keys", "all values"),
     ("rm-override --env 1 --level nodes=2 -r globals -k debug", USAGE, "/nodes/2/", "debug", "overrides` lists"),
+    (
+        "rm-override --env 1 --level nodes=2 -k debug",
+        USAGE,
+        "debug",
+        "in no data source there",
+        "overrides --env 1` lists",
+    ),
+    ("rm-override --env 1 --level nodes=2 --all-keys", USAGE, "data source", "not named", "--data-source"),
+    ("rm-override --env 1 -k debug --all-nodes", USAGE, "data source", "not named", "--data-source"),
     ("rm-override --env 1 --level nodes=2 -r globals --all-keys", USAGE, "globals", "/nodes/2/", "overrides` lists"),
     ("rm-override --env 1 -r globals -k debug --all-nodes", USAGE, "standing", "debug of globals", "there are"),
     # Values, types and times

@@ -403,3 +403,14 @@ def test_an_override_that_another_data_source_hides_is_said(cloud: Product, tmp_
     done = cloud("overrides", "apply", "-f", file)
     assert done.code == Exit.OK
     assert "it has no effect on nodes 1, 2, 3: Puppet reads debug from globals there" in done.err
+
+
+def test_an_entry_says_that_its_key_is_new(cloud: Product, file: Path) -> None:
+    marked = FILE.replace("value: {env: NEW_SECRET}", "value: {env: NEW_SECRET}, new_key: true")
+    assert "new_secret" in cloud("overrides", "apply", "-f", file).err
+    file.write_text(marked)
+    assert cloud("overrides", "apply", "-f", file).code == Exit.OK
+    file.write_text(marked.replace("key: max_pool_size", "key: max_pool_siz"))
+    assert "did you mean max_pool_size" in cloud("overrides", "apply", "-f", file).err
+    file.write_text(marked.replace("new_key: true", "new_key: 1"))
+    assert "entry 4 of the overrides: new_key is neither" in cloud("overrides", "apply", "-f", file).err

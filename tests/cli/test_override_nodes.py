@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configdb_sync.exits import Exit
-from tests.support.product import Product, Result
+from tests.support.product import MEANT, Product, Result
 from tests.support.trees import make_node
 
 ENV = ("--env", 5)
@@ -175,3 +175,16 @@ def test_set_refuses_what_looks_like_a_mistake_too(synced: Product) -> None:
             synced.changing()
     hidden = synced("set", *ENV, "-r", "astute", "-k", "use_syslog", "-t", "bool", "-v", "0", "--new-key")
     assert "Puppet reads use_syslog from globals" in hidden.err
+
+
+def test_an_override_is_removed_where_it_is(synced: Product) -> None:
+    both = ("--env", 5, "--node", "1,2", "-k", "debug")
+    synced("override", *MEANT, "--env", 5, "-r", "astute", "--node", 2, "--set", "debug=true")
+    done = synced("rm-override", *both)
+    assert (done.code, done.err) == (Exit.OK, "debug is overridden in astute.\n"), done.err
+    assert "astute at /nodes/2/, environment 5: no longer overridden: debug." in done.out
+    synced("override", *MEANT, "--env", 5, "-r", "astute", "--node", 2, "--set", "debug=true")
+    synced("override", *MEANT, "--env", 5, "-r", "globals", "--node", 1, "--set", "debug=true")
+    refused = synced("rm-override", *both)
+    assert (refused.code, "debug is overridden in astute and globals" in refused.err) == (Exit.USAGE, True)
+    assert synced("rm-override", *both, "-r", "globals").code == Exit.OK

@@ -27,8 +27,8 @@ def note(path: tuple[str, ...], value: Json, file: str | None = "tuning", reason
     return Note("/nodes/1/", "globals", path, value_digest(value), "bob", NOW, reason, file=file)
 
 
-def want(key: str, value: Json, **more: str) -> Wanted:
-    return Wanted("nodes=1", "globals", tuple(key.split(".")), value, **more)
+def want(key: str, value: Json, reason: str | None = None, until: str | None = None) -> Wanted:
+    return Wanted("nodes=1", "globals", tuple(key.split(".")), value, reason, until)
 
 
 def plan(overrides: dict[str, Json], wanted: list[Wanted], *notes: Note, by: Applier = BY) -> DocumentPlan:

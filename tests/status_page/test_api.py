@@ -90,6 +90,8 @@ def test_overrides_with_value_reason_end_and_effect(shown: Shown) -> None:
         ("text=never", []),
         ("only=ending", ["debug"]),
         ("only=ineffective", []),
+        ("expiring=9h", ["debug"]),
+        ("expiring=7h", []),
         ("text=CANARY", []),
     ],
 )
@@ -203,6 +205,7 @@ def test_etags_as_everywhere(shown: Shown, target: str) -> None:
         ("/v1.0/admin/environments/2/overrides", 404),
         ("/v1.0/never/environments/1/findings", 404),
         (f"{OVERRIDES}?only=x", 400),
+        (f"{OVERRIDES}?expiring=soon", 400),
         (f"{OVERRIDES}?limit=0", 400),
         (f"{FINDINGS}?x=1", 400),
         (f"{RUNS}?marker=x", 400),
