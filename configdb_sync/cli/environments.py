@@ -41,6 +41,8 @@ _only_env_option = env_option("Only this environment.", required=False)
 @with_session(*CONNECTION, "levels")
 @_only_env_option
 @file_option("--html", "file", text="Also write a page with nodes, runs and documents, readable only by its owner.")
+@file_option("--report", text="Also write a summary of what happened as Markdown, readable only by its owner.")
+@click.option("--since", metavar="DURATION", help="With --report: how far it reaches back.  [default: 7d]")
 @click.option("--exit-code", is_flag=True, help="Exit with 3 for an error or a failed run, 10 for findings.")
 @list_options(
     "environments",
@@ -48,16 +50,27 @@ _only_env_option = env_option("Only this environment.", required=False)
     *(f"last_run.{name}" for name in ("run", "started_at", "outcome", "nodes", "nodes_failed")),
 )
 def status(
-    session: Session, *, environment: int | None, file: Path | None, exit_code: bool, output: ListOutput
+    session: Session,
+    *,
+    environment: int | None,
+    file: Path | None,
+    report: Path | None,
+    since: str | None,
+    exit_code: bool,
+    output: ListOutput,
 ) -> Exit:
     """Show the status and the last run of environments.
 
     Says how many findings of `watch` are open. `configdb-sync watch --last` lists them.
     """
+    from configdb_sync.overrides.notes import parse_duration
     from configdb_sync.status_page.api import StatusApi
     from configdb_sync.store.findings import Findings
     from configdb_sync.tenants.requests import ApiLimits, Context
 
+    if since is not None and report is None:
+        raise SettingsError("--since is for --report", way_out="give --report FILE, or leave out --since")
+    reach = parse_duration(since or "7d", "--since")
     session.records().close()
     with closing(session.registry()) as registry, session.client() as client:
         history = session.history(registry.database)
@@ -72,7 +85,12 @@ def status(
                 # Late: only this needs templates.
                 from configdb_sync.status_page.single_file import page
 
-                _write_page(file, page(api, SystemClock().now(), environment))
+                _write_page(file, page(api, SystemClock().now(), environment), "--html")
+            if report is not None:
+                from configdb_sync.status_page.summary import summary_lines
+
+                now = SystemClock().now()
+                _write_page(report, "\n".join([*summary_lines(api, found, now - reach, now), ""]), "--report")
     code = _status_exit(found) if exit_code else Exit.OK
     if not output.is_own:
         output.show(found)
@@ -83,6 +101,8 @@ def status(
         click.echo("There is no environment yet.")
     if file is not None:
         click.echo(f"the page is {file}")
+    if report is not None:
+        click.echo(f"the summary is {report}")
     return code
 
 
@@ -97,12 +117,12 @@ def _status_exit(found: list[dict[str, Any]]) -> Exit:
     return Exit.DRIFT if any(one["findings"] for one in found) else Exit.OK
 
 
-def _write_page(file: Path, text: str) -> None:
+def _write_page(file: Path, text: str, option: str) -> None:
     try:
         write_private(file, text)
     except OSError as error:
         raise SettingsError(
-            f"the page {file} can't be written: {error.strerror}", way_out="name another with --html"
+            f"the page {file} can't be written: {error.strerror}", way_out=f"name another with {option}"
         ) from error
 
 

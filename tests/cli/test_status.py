@@ -138,3 +138,34 @@ def test_runs_of_the_last_days(product: Product) -> None:
     for words in (("--since", "soon"), ("--since", "7d", "last")):
         told = product("runs", *words)
         assert (told.code, "--since" in told.err) == (2, True)
+
+
+def test_a_summary_for_people_who_were_not_there(product: Product, tmp_path: Path) -> None:
+    cloud, file = shutil.copytree(CLOUD, tmp_path / "cloud", symlinks=True), tmp_path / "week.markdown"
+    run = ("sync", "--env", 1, "--from", cloud)
+    assert product(*run).code == 0
+    at = ("override", "--env", 1, "--level", "nodes=2")
+    assert product(*at, "--set", "debug=true", "--for", "8h", "--reason", "ticket `4711`").code == 0
+    assert product(*at, "-r", "astute", "--set", "debug=true").code == 0
+    assert product(*at, "--key", "nova.db_password", "-t", "str", "--value-file", "-", stdin="CANARY").code == 0
+    assert product("rm-override", *at[1:], "-r", "astute", "--key", "nova").code == 0
+    assert product("watch", "--env", 1, "--from", cloud, "--no-notify").code == 10
+    told = product("status", "--report", file)
+    assert (told.code, f"the summary is {file}\n" in told.out, stat.S_IMODE(file.stat().st_mode)) == (0, True, 0o600)
+    text = file.read_text()
+    sections = dict(re.findall(r"^### (.+)\n\n((?:- .*\n)+)", text, flags=re.MULTILINE))
+    assert "1 run, 0 with problems; 0 files written on nodes." in text
+    assert "`debug: nothing -> true` in `globals at nodes=2`, " in sections["Overrides changed"]
+    assert sections["Overrides changed"].count("nova.db_password: ") == 2  # set, and taken away again
+    assert "`` ticket `4711` ``, until " in sections["Overrides that end soon"]
+    assert sections["Overrides without effect"].startswith("- `debug = true` in `astute at nodes=2`, ")
+    assert sections["Open findings"].count("- drift `node 2`") == 2
+    assert "CANARY" not in text
+    assert product("sync", "--env", 1, "--from", cloud).code == 0
+    assert product("status", "--report", file, "--since", "1h").code == 0
+    settled = file.read_text().partition("### Settled findings")[2]
+    assert settled.count("- drift `node 2`") == 2
+    assert "2 runs, 0 with problems; 2 files written on nodes." in file.read_text()
+    for words in (("--since", "7d"), ("--report", file, "--since", "soon"), ("--report", tmp_path / "no/file")):
+        refused = product("status", *words)
+        assert (refused.code, str(words[-2]) in refused.err) == (2, True), refused.err
