@@ -116,11 +116,13 @@ class Session:
 
     def history(self, database: Database) -> History:
         """Return the history that the status page reads, from the product's own database."""
+        from configdb_sync.hiera.arrangement import Arrangement
         from configdb_sync.status_page.queries import History
         from configdb_sync.store.runs import PastRuns
 
         past = PastRuns(database, SystemClock())
-        return History(database, past, self.versions, self.masker, self.settings.levels)
+        arrangement = Arrangement(self.settings.data_sources)
+        return History(database, past, self.versions, self.masker, self.settings.levels, arrangement)
 
     def seen(self, environment: int) -> dict[str, tuple[str, ...]]:
         """Return the FQDNs under which earlier runs saw nodes, by identity."""

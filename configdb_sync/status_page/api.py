@@ -15,18 +15,23 @@ from typing import Any
 
 from configdb_sync.addresses import Addresses
 from configdb_sync.clock import Clock, SystemClock
+from configdb_sync.configdb import changes
 from configdb_sync.configdb.model import OVERRIDES, VALUES
 from configdb_sync.configdb.model import DocumentAddress as Document
-from configdb_sync.errors import MissingError, ProductError, SettingsError
+from configdb_sync.errors import MissingError, NodeError, ProductError, SettingsError
+from configdb_sync.hiera.lookup import HieraLookupError, Merge, parse_key
 from configdb_sync.names import levels_of as levels_at
 from configdb_sync.names import place_of
 from configdb_sync.overrides.notes import parse_duration
+from configdb_sync.queries import explanation
+from configdb_sync.queries.node_settings import read_settings
 from configdb_sync.queries.override_list import ListedOverride
 from configdb_sync.status_page import environment_lists, queries, representations
 from configdb_sync.status_page.queries import EnvironmentRuns, History, SourceOwner
 from configdb_sync.store.findings import Findings
+from configdb_sync.store.records import names_seen
 from configdb_sync.store.runs import PastRun
-from configdb_sync.store.states import NodeRow, SyncState
+from configdb_sync.store.states import NodeRow, SyncState, stamp_of
 from configdb_sync.sync.effective_leaves import Leaf, Mark, leaves, read_levels
 from configdb_sync.tenants import representations as registry_views
 from configdb_sync.tenants.api_calls import levels_of, limit_of, located, number_of, read_answer
@@ -41,9 +46,11 @@ from configdb_sync.web.responses import ApiResponse, json_response
 MATRIX_QUERY = ("node", "status", "limit", "marker")
 RUNS_QUERY = ("limit", "marker")
 OVERRIDES_QUERY = ("text", "only", "expiring", "limit", "marker")
+LOOKUP_QUERY = ("node", "key", "merge")
 FINDINGS_QUERY = ("text", "limit", "marker")
 DOCUMENT_QUERY = ("level", "show", "kind", "key", "limit", "marker")
 SHOWS = ("layers", "history")
+MERGES = tuple(one.value for one in Merge)
 ONLY = (environment_lists.INEFFECTIVE, environment_lists.ENDING)
 STATUSES = ("ACTIVE", "BUILD", "ERROR", "null")
 _VERSIONS = 10
@@ -55,6 +62,7 @@ _QUERIES = {
     RouteKind.RUNS: RUNS_QUERY,
     RouteKind.OVERRIDES: OVERRIDES_QUERY,
     RouteKind.FINDINGS: FINDINGS_QUERY,
+    RouteKind.LOOKUP: LOOKUP_QUERY,
     RouteKind.RUN: (),
 }
 
@@ -90,6 +98,8 @@ class StatusApi:
         if request.route.place is not None:
             located(self.context, request, request.place)
             scope = request.place.tenant
+        if request.route.kind is RouteKind.LOOKUP:
+            return _answer(request, self.lookup(environment, query))
         if request.route.kind is RouteKind.RUN:
             return _answer(request, self.run(scope, environment, request.route.run))
         seen = {
@@ -182,7 +192,9 @@ class StatusApi:
         if own is None:
             raise missing
         report = past.report_of(identity) if scope is None else None
-        return StatusView(representations.run_view(*own, report, visible.failed_nodes([found]), scope))
+        names = names_seen(self.history.database, environment)
+        failed = visible.failed_nodes([found])
+        return StatusView(representations.run_view(*own, report, failed=failed, names=names, scope=scope))
 
     def overrides(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
         """Return a page of an environment's overrides with value, reason, author, end and effect (U25, U27)."""
@@ -231,6 +243,39 @@ class StatusApi:
             environment, len(items), page, limit, settled=settled, last_round=last_round, query=query, scope=scope
         )
         return StatusView(view)
+
+    def lookup(self, environment: int, query: Mapping[str, str]) -> StatusView:
+        """Return what Puppet on a node reads for a key, and which documents have it (U24), for an operator."""
+        node, text, merge = query.get("node", ""), query.get("key", ""), query.get("merge", Merge.FIRST.value)
+        if not node or not text:
+            raise refuse(400, "the query must name a node and a key: ?node=<id or FQDN>&key=nova.debug")
+        if merge not in MERGES:
+            raise refuse(400, f"merge must be one of {', '.join(MERGES)}")
+        if self.context.client is None:
+            raise refuse(404, f"there is no environment {environment}")
+        client, history = self.context.client(), self.history
+        with _asking_configdb():
+            try:
+                key = parse_key(text)
+                found = changes.existing(client, environment)
+                stamp = stamp_of(history.database, history.past, environment)
+                addresses = history.addresses(environment, self.context.client, stamp)
+                levels = addresses.named(
+                    ((addresses.node_level, node),), lambda: names_seen(history.database, environment)
+                )
+                ((_, settings),) = read_settings(
+                    client, found, {levels[-1][1]: levels}, history.arrangement, parallel=1
+                )
+                if isinstance(settings, NodeError):
+                    raise refuse(404, f"node {node}: {settings.what}")
+                said = explanation.explain(client, found, settings, key, Merge(merge))
+            except (HieraLookupError, SettingsError) as error:
+                raise refuse(400, str(error)) from None
+            except MissingError:
+                raise refuse(404, f"ConfigDB has no settings of node {node} of environment {environment}") from None
+        view = explanation.to_json(said, key, history.masker)
+        del view["version"]
+        return StatusView({"environment": environment, "merge": merge, **view})
 
     @property
     def _findings(self) -> Findings:

@@ -17,7 +17,9 @@ from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
-_SHOWN = frozenset({RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN, RouteKind.OVERRIDES, RouteKind.FINDINGS})
+_SHOWN = frozenset(
+    {RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN, RouteKind.OVERRIDES, RouteKind.FINDINGS, RouteKind.LOOKUP}
+)
 
 
 def page_route(segments: Sequence[str]) -> Route:
@@ -93,6 +95,10 @@ class Links:
     def overrides(self, environment: int) -> str:
         """Return the address of its overrides."""
         return page_url(environment_page(self.scope, environment, RouteKind.OVERRIDES))
+
+    def lookup(self, environment: int) -> str | None:
+        """Return the address of lookups; only operators have it, since a key may be in anyone's data source."""
+        return page_url(environment_page(None, environment, RouteKind.LOOKUP)) if self.scope is None else None
 
     def findings(self, environment: int) -> str:
         """Return the address of what the watch found."""

@@ -18,10 +18,12 @@ from configdb_sync.status_page import html, page_urls
 from configdb_sync.status_page.api import (
     DOCUMENT_QUERY,
     FINDINGS_QUERY,
+    LOOKUP_QUERY,
     MATRIX_QUERY,
     OVERRIDES_QUERY,
     RUNS_QUERY,
     StatusApi,
+    StatusView,
 )
 from configdb_sync.status_page.page_urls import Links, environments_page, page_url
 from configdb_sync.status_page.queries import History, StampedCache
@@ -120,12 +122,32 @@ class Pages:
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
         links = Links(scope)
+        if shown.kind in {RouteKind.ALL_ENVIRONMENTS, RouteKind.ENVIRONMENTS}:
+            given = form_parameters(query, "limit", "marker")
+            if scope is not None:
+                self.api.context.registry.tenant(scope)
+            seen = self.api.environments(given, scope)
+            more = _more(shown, given, seen.view["environments_next"])
+            page = self._frame(caller, [("Environments", None)])
+            shown_values = {"view": seen.view, "scope": scope, "links": links, "more": more}
+            return page_answer(html.render("environments.html", **page, **shown_values))
+        template, seen, values, trail = self._of_environment(shown, query, scope, links)
+        environment = (f"Environment {shown.number}", links.environment(shown.number) if trail else None)
+        page = self._frame(caller, [("Environments", page_url(environments_page(scope))), environment, *trail])
+        values |= {"view": seen.view, "fresh": seen.fresh, "links": links, "here": page_url(shown)}
+        return page_answer(html.render(template, **page, **values, environment=shown.number))
+
+    def _of_environment(
+        self, shown: Route, query: str | None, scope: str | None, links: Links
+    ) -> tuple[str, StatusView, dict[str, Any], list[tuple[str, str | None]]]:
+        """Return the template of an environment's page, what the API answers, what else it shows, and its trail."""
         values: dict[str, Any] = {}
         trail: list[tuple[str, str | None]] = []
         match shown.kind:
             case RouteKind.RUN:
                 form_parameters(query)
                 template, seen = "run.html", self.api.run(scope, shown.number, shown.run)
+                values["names"] = {one["node"]: one["fqdn"] for one in seen.view["done"]}
                 trail = [("Runs", links.runs(shown.number)), (seen.view["run"][:12], None)]
             case RouteKind.RUNS:
                 given = form_parameters(query, *RUNS_QUERY)
@@ -138,13 +160,19 @@ class Pages:
                 values["more"] = _more(shown, given, seen.view["overrides_next"])
                 values["query"] = {"text": "", "only": "", "expiring": "", **given}
                 trail = [("Overrides", None)]
+            case RouteKind.LOOKUP:
+                given = form_parameters(query, *LOOKUP_QUERY)
+                asked_for = all(given.get(name) for name in ("node", "key"))
+                template, seen = "lookup.html", self.api.lookup(shown.number, given) if asked_for else StatusView({})
+                values["query"] = {"node": "", "key": "", "merge": "first", **given}
+                trail = [("Lookup", None)]
             case RouteKind.FINDINGS:
                 given = form_parameters(query, *FINDINGS_QUERY)
                 template, seen = "findings.html", self.api.findings(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["findings_next"])
                 values["query"] = {"text": "", **given}
                 trail = [("Findings", None)]
-            case RouteKind.MATRIX:
+            case _:
                 given = {"limit": NODES_OF_A_PAGE, **form_parameters(query, *MATRIX_QUERY)}
                 template, seen = "environment.html", self.api.matrix(scope, shown.number, given)
                 values["more"] = _more(shown, given, seen.view["nodes_next"])
@@ -154,19 +182,7 @@ class Pages:
                     (seen.stamp, seen.view["data_sources"]),
                     lambda: html.matrix_table(seen.view, links),
                 )
-            case _:
-                given = form_parameters(query, "limit", "marker")
-                if scope is not None:
-                    self.api.context.registry.tenant(scope)
-                seen = self.api.environments(given, scope)
-                more = _more(shown, given, seen.view["environments_next"])
-                values = {"view": seen.view, "scope": scope, "links": links, "more": more}
-                page = self._frame(caller, [("Environments", None)])
-                return page_answer(html.render("environments.html", **page, **values))
-        environment = (f"Environment {shown.number}", links.environment(shown.number) if trail else None)
-        page = self._frame(caller, [("Environments", page_url(environments_page(scope))), environment, *trail])
-        values |= {"view": seen.view, "fresh": seen.fresh, "links": links, "here": page_url(shown)}
-        return page_answer(html.render(template, **page, **values, environment=shown.number))
+        return template, seen, values, trail
 
     def _document(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
         place, here = shown.place, page_url(shown)

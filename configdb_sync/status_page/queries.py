@@ -21,6 +21,7 @@ from configdb_sync.configdb.model import DocumentAddress as Document
 from configdb_sync.configdb.model import DocumentVersion
 from configdb_sync.errors import ProductError
 from configdb_sync.exits import Exit
+from configdb_sync.hiera.arrangement import Arrangement
 from configdb_sync.masking import Masker
 from configdb_sync.setting_values import DEFAULT_LEVELS, Levels
 from configdb_sync.store import tenant_schema
@@ -74,6 +75,7 @@ class History:
     """The product's own records: runs, versions, and a cache of what was computed from them.
 
     ``levels``: the hierarchy's levels with their templates from the settings, for environments that record none.
+    ``arrangement``: which documents Hiera reads, by the settings.
     """
 
     database: Database
@@ -81,6 +83,7 @@ class History:
     versions: VersionStore
     masker: Masker = field(repr=False)
     levels: Levels = DEFAULT_LEVELS
+    arrangement: Arrangement = field(default_factory=Arrangement)
     cache: StampedCache = field(default_factory=StampedCache, repr=False, compare=False)
 
     def addresses(self, environment: int, client: Callable[[], ConfigDBClient] | None, stamp: object) -> Addresses:

@@ -95,18 +95,27 @@ def run_view(
     run: PastRun,
     nodes: Sequence[RunNode],
     report: Mapping[str, Any] | None,
+    *,
     failed: Mapping[str, int],
+    names: Mapping[str, Sequence[str]],
     scope: str | None,
 ) -> dict[str, Any]:
-    """Return a run: what it did with each node; operators also see its problems and what it withheld."""
+    """Return a run: what it did with each node; operators also see its problems and what it withheld.
+
+    ``names``: the FQDNs under which nodes were seen.
+    """
+
+    def of_node(node: RunNode) -> dict[str, Any]:
+        return {"node": node.node, "fqdn": next(iter(names.get(node.node, ())), None)}
+
     found = _run_item(run, failed, scope)
     if scope is not None:
-        return found | {"done": [{"node": node.node, "outcome": node.outcome} for node in nodes]}
+        return found | {"done": [of_node(node) | {"outcome": node.outcome} for node in nodes]}
     reported = {} if report is None else report["json"]
     problems = [problem for node in reported.get("nodes", ()) for problem in node["problems"]]
     unsafe = [{"node": node["node"], **one} for node in reported.get("nodes", ()) for one in node.get("unsafe", ())]
     return found | {
-        "done": [vars(node) for node in nodes],
+        "done": [of_node(node) | vars(node) for node in nodes],
         "stopped": reported.get("stopped"),
         "trouble": problems,
         "withheld": unsafe,

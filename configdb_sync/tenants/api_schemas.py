@@ -111,7 +111,7 @@ _OPERATORS_RUN: Schema = {
     **dict.fromkeys(("uploads", "writes", "problems", "bytes"), _MAYBE_COUNT),
     "digest": _MAYBE_TEXT,
 }
-_NODE_DONE: Schema = {"node": _TEXT, "outcome": {"enum": ["done", "failed"]}}
+_NODE_DONE: Schema = {"node": _TEXT, "fqdn": _MAYBE_TEXT, "outcome": {"enum": ["done", "failed"]}}
 _LAST_RUN: Schema = {"anyOf": [ref("Run"), ref("OperatorsRun"), {"type": "null"}]}
 _STANDING = _object(
     {
@@ -301,6 +301,29 @@ SCHEMAS: dict[str, Schema] = {
             "settled": _list(_FINDING),
         }
     ),
+    "Lookup": _object(
+        {
+            "environment": _COUNT,
+            "node": _TEXT,
+            "key": _list(_TEXT),
+            "merge": {"enum": ["first", "unique", "hash", "deep"]},
+            "found": _FLAG,
+            "data_source": _MAYBE_TEXT,
+            "layers": _list(
+                _object(
+                    {
+                        "data_source": _TEXT,
+                        "level": _TEXT,
+                        "kind": {"enum": ["values", "overrides"]},
+                        "outcome": {"enum": ["wins", "merged", "covered", "hidden"]},
+                    },
+                    {"value": {}},
+                )
+            ),
+            "unknown_variables": _list(_TEXT),
+        },
+        {"value": {}},
+    ),
     "Entries": _object(_page("entries", _ENTRY)),
     "MoveAction": _object({"move": _MOVE}),
     "Health": _object({"status": {"const": "ok"}}),
@@ -329,6 +352,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "/environments/{environment}/runs/{run}": ("OperatorsWholeRun",),
     "/environments/{environment}/overrides": ("Overrides",),
     "/environments/{environment}/findings": ("Findings",),
+    "/environments/{environment}/lookup": ("Lookup",),
     "/audit": ("Entries",),
     "/healthz": ("Health",),
 }

@@ -73,6 +73,7 @@ _TABLE: dict[RouteKind, dict[str, Handler]] = {
     RouteKind.RUN: {"GET": _status},
     RouteKind.OVERRIDES: {"GET": _status},
     RouteKind.FINDINGS: {"GET": _status},
+    RouteKind.LOOKUP: {"GET": _status},
 }
 
 _PUBLIC = frozenset(

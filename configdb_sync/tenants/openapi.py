@@ -78,6 +78,7 @@ _STATUS = _query("status", _text(None, "ACTIVE", "BUILD", "ERROR", "null"))
 _SHOW = _query("show", _text(None, "layers", "history"))
 _KIND = _query("kind", _text(None, "overrides", "values"))
 _KEY = _query("key", _text())
+_MERGE = _query("merge", _text(None, "first", "unique", "hash", "deep"))
 _FIND = _query("text", _text())
 _ONLY = _query("only", _text(None, "ineffective", "ending"))
 _EXPIRING = _query("expiring", _text())
@@ -125,6 +126,7 @@ CALLS: dict[str, _Codes] = {
     "/environments/{environment}/runs/{run}": _LOOK,
     "/environments/{environment}/overrides": {key: (*_LOOK[key], 503) for key in _LOOK},
     "/environments/{environment}/findings": _LOOK,
+    "/environments/{environment}/lookup": {key: (*_LOOK[key], 503) for key in _LOOK},
     "/audit": {"get": (200,)},
     "/healthz": {"get": (200, 503)},
     "/metrics": {"get": (200,)},
@@ -198,6 +200,7 @@ _LOOKS: dict[str, tuple[Parameter, ...]] = {
     "runs": (_LIMIT, _query("marker", _text(r"^[0-9]{1,12}(\.[0-9]{1,9})?/[^\u0000]+$"))),
     "{run}": (),
     "overrides": (_FIND, _ONLY, _EXPIRING, _LIMIT, _MARKER),
+    "lookup": ({**_NODE, "required": True}, {**_KEY, "required": True}, _MERGE),
     "findings": (_FIND, _LIMIT, _MARKER),
 }
 """The parameters of status calls, by the last part of the path."""
@@ -209,7 +212,7 @@ def _parameters(path: str, method: str) -> list[Parameter]:
         found += [_DEST, _MATCH]
     elif path == "/v1.0":
         found += [_LIMIT, _MARKER, _RECOVERABLE]
-    elif path.endswith(("/matrix", "/runs", "/{run}", "/overrides", "/findings")) or path == "/environments":
+    elif path.endswith(("/matrix", "/runs", "/{run}", "/overrides", "/findings", "/lookup")) or path == "/environments":
         found += [*_LOOKS[path.rpartition("/")[2]], _MATCH, _NONE_MATCH]
     elif path.endswith(("/environments", "/resources", "/audit")):
         found += [_LIMIT, _MARKERS.get(path, _MARKER)]

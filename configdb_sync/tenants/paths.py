@@ -96,6 +96,7 @@ class RouteKind(Enum):
     RUN = "run"
     OVERRIDES = "overrides"
     FINDINGS = "findings"
+    LOOKUP = "lookup"
     PAGE = "page"
     DOCUMENT = "document"
 
@@ -221,7 +222,7 @@ def _of_all(rest: list[str]) -> Route:
         return Route(RouteKind.ALL_ENVIRONMENTS)
     number = environment(rest[0])
     match rest[1:]:
-        case [("matrix" | "runs" | "overrides" | "findings") as kind] if number is not None:
+        case [("matrix" | "runs" | "overrides" | "findings" | "lookup") as kind] if number is not None:
             return Route(RouteKind(kind), environment=number)
         case ["runs", run] if number is not None and run:
             return Route(RouteKind.RUN, environment=number, run=run)

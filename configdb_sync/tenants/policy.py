@@ -68,6 +68,7 @@ _OF_KINDS: dict[tuple[str, str], str] = {
     ("run", "GET"): "get_status",
     ("overrides", "GET"): "get_status",
     ("findings", "GET"): "get_status",
+    ("lookup", "GET"): "get_status",
     ("move", "GET"): "get_move",
     ("move", "POST"): "move",
     ("recover", "POST"): "recover_tenant",

@@ -13,6 +13,7 @@ from tests.status_page.conftest import HOSTILE, SCRIPT, SOURCE, TENANT, Shown
 from tests.tenants.support import Api
 
 MATRIX, RUNS = "/environments/1/matrix", "/environments/1/runs"
+LOOKUP = "/environments/1/lookup"
 OVERRIDES, FINDINGS = "/environments/1/overrides", "/environments/1/findings"
 ASTUTE = "/v1.0/admin/environments/1/resources/globals?level=nodes=2"
 
@@ -100,6 +101,30 @@ def test_overrides_are_chosen(shown: Shown, query: str, keys: list[str]) -> None
     assert [one["key"][0] for one in found["overrides"]] == keys
     if "limit" in query:
         assert [one["key"] for one in shown.admin.get(found["overrides_next"]).json["overrides"]] == [["hostile"]]
+
+
+def test_a_lookup_says_which_document_wins(shown: Shown) -> None:
+    found = shown.admin.get(f"{LOOKUP}?node=node-2.cloud.example.com&key=debug").json
+    assert {name: found[name] for name in ("environment", "node", "key", "merge", "found", "value", "data_source")} == {
+        "environment": 1,
+        "node": "2",
+        "key": ["debug"],
+        "merge": "first",
+        "found": True,
+        "value": True,
+        "data_source": "globals",
+    }
+    layers = [(one["data_source"], one["level"], one["kind"], one["outcome"], one["value"]) for one in found["layers"]]
+    assert layers == [
+        ("globals", "/nodes/2/", "overrides", "wins", True),
+        ("globals", "/nodes/2/", "values", "covered", False),
+        ("astute", "/nodes/2/", "values", "hidden", False),
+    ]
+    assert shown.admin.get(f"{LOOKUP}?node=2&key=never").json["found"] is False
+    assert "CANARY" not in json.dumps(shown.admin.get(f"{LOOKUP}?node=2&key=hostile&merge=deep").json)
+    user = of_tenant(shown, TENANT)
+    assert user.get(f"{LOOKUP}?node=1&key=debug").status == 401
+    assert user.get(f"{ResourcePath(TENANT, 1).url}/lookup?node=1&key=debug").status == 404
 
 
 def test_findings_of_the_watch(shown: Shown) -> None:
@@ -200,6 +225,14 @@ def test_etags_as_everywhere(shown: Shown, target: str) -> None:
         (f"{MATRIX}?status=x", 400),
         (f"{MATRIX}?x=1", 400),
         (f"{MATRIX}?limit=0", 400),
+        (LOOKUP, 400),
+        (f"{LOOKUP}?node=2", 400),
+        (f"{LOOKUP}?node=2&key=a..b", 400),
+        (f"{LOOKUP}?node=2&key=a&merge=x", 400),
+        (f"{LOOKUP}?node=%2F&key=a", 400),
+        (f"{LOOKUP}?node=77&key=a", 404),
+        ("/environments/99/lookup?node=1&key=a", 404),
+        ("/v1.0/admin/environments/1/lookup?node=1&key=a", 404),
         ("/environments/99/overrides", 404),
         ("/environments/99/findings", 404),
         ("/v1.0/admin/environments/2/overrides", 404),
@@ -240,7 +273,7 @@ def test_a_tenant_is_told_of_its_own_alone(shown: Shown) -> None:
     runs = user.get(f"{base}/runs").json["runs"]
     assert not {"author", "host", "place", "uploads", "bytes", "digest"} & runs[0].keys()
     run = user.get(runs[0]["links"]["self"]).json
-    assert run["done"][0] == {"node": "1", "outcome": "done"}
+    assert run["done"][0] == {"node": "1", "fqdn": "node-1.cloud.example.com", "outcome": "done"}
     assert "trouble" not in run
     for name in ("overrides", "findings"):
         none = user.get(f"{base}/{name}").json

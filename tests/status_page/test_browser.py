@@ -27,6 +27,7 @@ PAGES = [
     "/status/environments/7/runs",
     "/status/environments/1/overrides",
     "/status/environments/1/findings",
+    "/status/environments/1/lookup?key=hostile&node=2",
     GLOBALS,
     f"{GLOBALS}&show=history",
     "/status/environments/99",
@@ -113,7 +114,7 @@ def violations(driver: Chrome, axe: str) -> list[str]:
 
 LOOKS = [
     *((page, "light") for page in ("/status/sign-in", *PAGES)),
-    *((page, "dark") for page in ("/status/sign-in", *PAGES[2:7])),
+    *((page, "dark") for page in ("/status/sign-in", *PAGES[2:8])),
 ]
 
 
@@ -138,7 +139,7 @@ def test_status_is_told_by_words_not_by_colour_alone(signed_in: Chrome, site: st
     assert {head.get_attribute("scope") for head in heads} == {"col", "row"}
 
 
-@pytest.mark.parametrize("page", [*PAGES[:8], "/status/environments/1/runs"])
+@pytest.mark.parametrize("page", [*PAGES[:9], "/status/environments/1/runs"])
 def test_a_narrow_screen_is_wide_enough(signed_in: Chrome, site: str, axe: str, page: str) -> None:
     narrow = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     signed_in.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
