@@ -17,13 +17,15 @@ from configdb_sync.web.requests import encoded
 
 ROOT = "status"
 SIGN_IN, SIGN_OUT = "sign-in", "sign-out"
+TENANTS, AUDIT = Route(RouteKind.TENANTS), Route(RouteKind.DOCUMENT, document="audit")
+"""The pages of all tenants and of the audit trail."""
 _SHOWN = frozenset(
     {RouteKind.MATRIX, RouteKind.RUNS, RouteKind.RUN, RouteKind.OVERRIDES, RouteKind.FINDINGS, RouteKind.LOOKUP}
 )
 
 
 def page_route(segments: Sequence[str]) -> Route:
-    """Return the API's route that a page shows, or a document ``sign-in`` or ``sign-out``.
+    """Return the API's route that a page shows, or a document ``sign-in``, ``sign-out`` or ``audit``.
 
     Raises ``RefusalError``: 400 for an impossible tenant ID or name, 404 for a page that doesn't exist.
     """
@@ -32,6 +34,10 @@ def page_route(segments: Sequence[str]) -> Route:
             return environments_page(None)
         case [name] if name in {SIGN_IN, SIGN_OUT}:
             return Route(RouteKind.DOCUMENT, document=name)
+        case ["tenants"]:
+            return TENANTS
+        case ["audit"]:
+            return AUDIT
         case ["tenants", tenant]:
             return environments_page(paths.tenant_id(tenant))
         case ["tenants", tenant, "environments", number, *rest]:
@@ -50,6 +56,8 @@ def page_url(shown: Route) -> str:
     """Return the absolute path of a page, percent-encoded: the inverse of ``page_route``."""
     if shown.document:
         return f"/{ROOT}/{shown.document}"
+    if shown == TENANTS:
+        return f"/{ROOT}/tenants"
     base = f"/{ROOT}" if shown.place is None else f"/{ROOT}/tenants/{encoded(shown.place.tenant)}"
     if shown.kind in {RouteKind.ALL_ENVIRONMENTS, RouteKind.ENVIRONMENTS}:
         return base

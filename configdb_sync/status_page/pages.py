@@ -29,6 +29,7 @@ from configdb_sync.status_page.page_urls import Links, environments_page, page_u
 from configdb_sync.status_page.queries import History, StampedCache
 from configdb_sync.status_page.sessions import Sessions
 from configdb_sync.status_page.sign_in import SAFE, SignIn, form_parameters, page_answer
+from configdb_sync.tenants.api_calls import audit_view, tenants_view
 from configdb_sync.tenants.paths import ResourcePath, Route, RouteKind
 from configdb_sync.tenants.queries import Located, Moved
 from configdb_sync.tenants.requests import Admit, Context, StatusCalls
@@ -84,7 +85,7 @@ class Pages:
         try:
             shown = page_urls.page_route(target.segments)
             asked.append(Route(RouteKind.PAGE, shown.place))
-            if shown.document:
+            if shown.document and shown != page_urls.AUDIT:
                 if self.sign_in is None:
                     raise refuse(404, "nobody needs to sign in here")
                 return self.sign_in.answer(environ, method, shown.document, target)
@@ -98,6 +99,8 @@ class Pages:
                 if refusal.status == 401 and self.sign_in is not None:
                     return self.sign_in.redirect(shown, target.query)
                 raise
+            if shown.place is None and not caller.admin:
+                raise refuse(404, "there is nothing at this URL")
             return self._page(shown, target.query, caller)
         except RefusalError as refusal:
             if refusal.status in {301, 303}:
@@ -122,6 +125,8 @@ class Pages:
         if place is not None and place.environment is not None:
             self._live(shown, query, caller)
         links = Links(scope)
+        if shown in {page_urls.TENANTS, page_urls.AUDIT}:
+            return self._registry(shown, query, caller)
         if shown.kind in {RouteKind.ALL_ENVIRONMENTS, RouteKind.ENVIRONMENTS}:
             given = form_parameters(query, "limit", "marker")
             if scope is not None:
@@ -136,6 +141,22 @@ class Pages:
         page = self._frame(caller, [("Environments", page_url(environments_page(scope))), environment, *trail])
         values |= {"view": seen.view, "fresh": seen.fresh, "links": links, "here": page_url(shown)}
         return page_answer(html.render(template, **page, **values, environment=shown.number))
+
+    def _registry(self, shown: Route, query: str | None, caller: Caller) -> ApiResponse:
+        """Answer with all tenants, those that can be recovered, or the audit trail."""
+        context, links = self.api.context, Links(None)
+        if shown == page_urls.AUDIT:
+            given = form_parameters(query, "limit", "marker")
+            title, template, view = "Audit trail", "audit.html", audit_view(context, given, None)
+            more = _more(shown, given, view["entries_next"])
+        else:
+            given = form_parameters(query, "limit", "marker", "recoverable")
+            title, template, view = "Tenants", "tenants.html", tenants_view(context, given)
+            more = _more(shown, given, view["tenants_next"])
+        page = self._frame(caller, [("Environments", page_url(environments_page(None))), (title, None)])
+        recoverable = given.get("recoverable") == "true"
+        values = {"view": view, "links": links, "more": more, "here": page_url(shown), "recoverable": recoverable}
+        return page_answer(html.render(template, **page, **values))
 
     def _of_environment(
         self, shown: Route, query: str | None, scope: str | None, links: Links

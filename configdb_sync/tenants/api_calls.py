@@ -212,24 +212,31 @@ def list_resources(context: Context, request: TenantRequest, tenant: Tenant) -> 
 
 def list_tenants(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /v1.0: tenants by ID; with ``recoverable=true`` those marked for deletion."""
-    parameters = request.parameters("limit", "marker", "recoverable")
+    return json_response(tenants_view(context, request.parameters("limit", "marker", "recoverable")))
+
+
+def tenants_view(context: Context, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return a page of tenants, as the query's parameters ask for them. Raises ``RefusalError`` 400."""
     limit, marker = limit_of(context, parameters), parameters.get("marker")
     given = parameters.get("recoverable", "false")
     if given not in {"true", "false"}:
         raise refuse(400, "recoverable must be true or false")
     recoverable = given == "true"
     page = context.registry.read(lambda one: queries.tenants(one, marker, limit, recoverable=recoverable))
-    return json_response(representations.tenants_view(page, limit, recoverable=recoverable))
+    return representations.tenants_view(page, limit, recoverable=recoverable)
 
 
 def show_audit(context: Context, request: TenantRequest) -> ApiResponse:
     """GET /audit, and /v1.0/<tenantId>/audit (also of a tenant that no longer exists): newest first."""
-    parameters = request.parameters("limit", "marker")
+    return json_response(audit_view(context, request.parameters("limit", "marker"), request.route.place))
+
+
+def audit_view(context: Context, parameters: Mapping[str, str], place: ResourcePath | None) -> dict[str, Any]:
+    """Return a page of the audit trail, of one tenant or of all. Raises ``RefusalError`` 400."""
     limit, marker = limit_of(context, parameters), number_of(parameters)
-    tenant = None if request.route.place is None else request.place.tenant
+    tenant = None if place is None else place.tenant
     page = context.registry.read(lambda one: queries.audit(one, tenant, marker, limit))
-    base = "/audit" if tenant is None else f"{request.place.url}/audit"
-    return json_response(representations.audit_view(base, page, limit))
+    return representations.audit_view("/audit" if place is None else f"{place.url}/audit", page, limit)
 
 
 def levels_of(parameters: Mapping[str, str]) -> LevelPath | None:

@@ -30,6 +30,9 @@ PAGES = [
     "/status/environments/1/lookup?key=hostile&node=2",
     GLOBALS,
     f"{GLOBALS}&show=history",
+    "/status/tenants",
+    "/status/tenants?recoverable=true",
+    "/status/audit",
     "/status/environments/99",
 ]
 PATIENCE = 60

@@ -47,7 +47,7 @@ def test_the_first_page_is_read_back(scope: str | None) -> None:
     "path",
     [
         *("/status/x", "/status/environments", "/status/environments/x", "/status/environments/01", "/status//"),
-        *("/status/tenants", "/status/tenants/a/environments", "/status/tenants/a/environments/1/resources"),
+        *("/status/audit/1", "/status/tenants/a/environments", "/status/tenants/a/environments/1/resources"),
         *("/status/environments/1/resources/a", "/status/environments/1/action/move", "/status/tenants/a/audit"),
         *("/status/tenants/a/environments/1/action/move", "/status/sign-in/x", "/status/environments/1/runs/"),
     ],

@@ -273,6 +273,25 @@ def test_a_data_source_that_was_moved_is_found_where_it_is(shown: Shown) -> None
     assert shown.admin.get(there).status == 200
 
 
+def test_an_operator_sees_all_tenants_and_the_audit_trail(shown: Shown) -> None:
+    listed = shown.admin.get("/status/tenants").body.decode()
+    assert f'href="{MINE}"' in listed
+    assert '<a href="/status/tenants/admin">' in listed
+    assert "No deleted tenant" in shown.admin.get("/status/tenants?recoverable=true").body.decode()
+    assert shown.product("tenants", "create", "gone").code == 0
+    assert shown.product("tenants", "delete", "gone").code == 0
+    told = shown.admin.get("/status/tenants?recoverable=true").body.decode()
+    assert ("<bdi>gone</bdi>" in told, "Recoverable until" in told, "tenants/admin" in told) == (True, True, False)
+    trail = shown.admin.get("/status/audit?limit=1").body.decode()
+    assert "<bdi>gone</bdi>" in trail
+    following = re.search(r'<a href="(/status/audit\?[^"]+)">Older', trail)
+    assert following is not None
+    assert "<bdi>gone</bdi>" in shown.admin.get(following[1].replace("&amp;", "&")).body.decode()
+    assert shown.admin.get("/status/audit?x=1").status == 400
+    assert shown.admin.get("/status/tenants?recoverable=x").status == 400
+    assert bare(shown.admin).get("/status/audit").status == 303
+
+
 def test_a_tenants_user_sees_its_own_pages_alone(shown: Shown) -> None:
     token = shown.tenant_token(TENANT)
     reply = sign_in(shown.public, tenant=TENANT, token=token)
@@ -282,7 +301,8 @@ def test_a_tenants_user_sees_its_own_pages_alone(shown: Shown) -> None:
         page = api.get(target, cookie)
         assert page.status == 200
         assert "admin" not in page.body.decode().replace("system-ui", "")
-    for target in ("/status", "/status/environments/1", "/status/tenants/admin", GLOBALS):
+    across = ("/status/tenants", "/status/audit", "/status/environments/1/lookup?node=1&key=debug")
+    for target in ("/status", "/status/environments/1", "/status/tenants/admin", GLOBALS, *across):
         assert api.get(target, cookie).status in {303, 404}
     assert bare(shown.admin).get("/status", cookie).status == 303
     assert sign_in(shown.public, tenant="admin", token=token).status == 401
