@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,6 @@ def status(
     """
     from configdb_sync.overrides.notes import parse_duration
     from configdb_sync.status_page.api import StatusApi
-    from configdb_sync.store.findings import Findings
     from configdb_sync.tenants.requests import ApiLimits, Context
 
     if since is not None and report is None:
@@ -77,10 +75,6 @@ def status(
         api = StatusApi(Context(registry, ApiLimits(longest=_ALL), client=lambda: client), history)
         with closing(history.versions):
             found = _listed(api, environment)
-            open_findings = Counter(
-                one.finding.environment for one in Findings(registry.database, SystemClock()).open()
-            )
-            found = [one | {"findings": open_findings[one["environment"]]} for one in found]
             if file is not None:
                 # Late: only this needs templates.
                 from configdb_sync.status_page.single_file import page

@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from configdb_sync.addresses import Addresses
@@ -126,7 +126,11 @@ class StatusApi:
                 if run is not None:
                     newest[one.environment] = run
         items = tuple(replace(one, newest=newest.get(one.environment)) for one in page.items)
-        return StatusView(representations.environments_view(replace(page, items=items), limit, failed, scope))
+        found = replace(page, items=items)
+        findings = {
+            number: sum(count for count, _ in kinds.values()) for number, kinds in self._findings.counts().items()
+        }
+        return StatusView(representations.environments_view(found, limit, failed, findings=findings, scope=scope))
 
     def matrix(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
         """Return an environment's nodes by data sources; without ``limit``, as many as one answer may have."""
@@ -224,8 +228,11 @@ class StatusApi:
             representations.overrides_view(environment, len(items), page, limit, query=query, scope=scope)
         )
 
-    def findings(self, scope: str | None, environment: int, query: Mapping[str, str]) -> StatusView:
-        """Return a page of what the watch found in an environment, and what was settled in the last days (U29)."""
+    def findings(
+        self, scope: str | None, environment: int, query: Mapping[str, str], since: datetime | None = None
+    ) -> StatusView:
+        """Return a page of what the watch found in an environment, and what was settled since then, by default in the
+        last seven days (U29)."""
         limit = limit_of(self.context, query)
         owners = self.owners(environment, scope)
         last_round = self._findings.rounds().get(environment)
@@ -237,7 +244,7 @@ class StatusApi:
         items = [one for one in items if any(text in str(value).casefold() for value in one.values())]
         start = _place_after([environment_lists.finding_marker(one) for one in items], query.get("marker"))
         page = page_of(items[start:], limit, environment_lists.finding_marker)
-        lately = self._findings.settled_since(self.clock.now() - _SETTLED, environment)
+        lately = self._findings.settled_since(since or self.clock.now() - _SETTLED, environment)
         settled = environment_lists.finding_items(lately, owned)
         view = representations.findings_view(
             environment, len(items), page, limit, settled=settled, last_round=last_round, query=query, scope=scope

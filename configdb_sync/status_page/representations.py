@@ -31,11 +31,19 @@ def _base(scope: str | None, environment: int) -> str:
 
 
 def environments_view(
-    page: Page[EnvironmentSummary], limit: int, failed: Mapping[str, int], scope: str | None
+    page: Page[EnvironmentSummary],
+    limit: int,
+    failed: Mapping[str, int],
+    *,
+    findings: Mapping[int, int],
+    scope: str | None,
 ) -> dict[str, Any]:
-    """Return a page of environments; ``failed``: how many nodes failed, by run."""
+    """Return a page of environments; ``failed``: how many nodes failed, by run; ``findings``: how many are open, by
+    environment, for operators."""
+    more = [{"findings": findings.get(one.environment, 0)} if scope is None else {} for one in page.items]
+    items = [_environment_item(one, failed, scope) for one in page.items]
     return {
-        "environments": [_environment_item(one, failed, scope) for one in page.items],
+        "environments": [item | counted for item, counted in zip(items, more, strict=True)],
         "environments_next": _next("/environments", page.marker, limit),
     }
 

@@ -43,6 +43,11 @@ class FileLinks(Links):
         del environment, run
         return None
 
+    def findings(self, environment: int) -> str:
+        """As ``Links``: findings are not in the file."""
+        del environment
+        return ""
+
     def source(self, tenant: str, environment: int, name: str) -> str | None:
         """As ``Links``."""
         del tenant

@@ -45,10 +45,9 @@ def summary_lines(
         )
         idle = [item for item in overrides if item["effect"] in {"none", "partial"}]
         yield from _listed("Overrides without effect", (f"{_override(item)}: {item['why']}" for item in idle))
-        findings = api.findings(None, number, _all(api)).view
+        findings = api.findings(None, number, _all(api), since).view
         yield from _listed("Open findings", map(_finding, findings["findings"]))
-        settled = [item for item in findings["settled"] if _moment(item["settled_at"]) >= since]
-        yield from _listed("Settled findings", map(_finding, settled))
+        yield from _listed("Settled findings", map(_finding, findings["settled"]))
 
 
 def _runs(api: StatusApi, number: int, since: datetime) -> Iterator[str]:
@@ -84,9 +83,11 @@ def _changes(api: StatusApi, number: int, since: datetime) -> Iterator[str]:
             continue
         level = level_name(dict(levels_of(document.place)))
         place = ResourcePath(owner.tenant, number, document.data_source)
-        view = api.document(place, owner.resource, {"show": "history", "level": level}).view
+        view = api.document(place, owner.resource, {"show": "history", "level": level, "limit": str(MOST)}).view
+        older = view["versions_next"] is not None
         for version in view["versions"]:
             if datetime.fromisoformat(version["time"]) < since:
+                older = False
                 break
             about = f"{_minute(version['time'])} {code(version['author'] or '?')}"
             why = f": {code(version['comment'])}" if version["comment"] else ""
@@ -95,6 +96,8 @@ def _changes(api: StatusApi, number: int, since: datetime) -> Iterator[str]:
                 key = shown_key(tuple(change["key"]))
                 where = f"{document.data_source} at {level or 'the root'}"
                 yield f"{code(f'{key}: {values}')} in {code(where)}, {about}{why}"
+        if older:
+            yield f"and older changes of {code(f'{document.data_source} at {level}')}"
     if len(documents) > MOST:
         yield f"and of {len(documents) - MOST} more data sources"
 

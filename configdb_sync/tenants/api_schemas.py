@@ -126,7 +126,8 @@ _STANDING = _object(
         ),
         "last_run": _LAST_RUN,
         "links": _object(dict.fromkeys(("matrix", "runs", "overrides", "findings"), _TEXT)),
-    }
+    },
+    {"findings": _COUNT},
 )
 _NODE = _object(
     {

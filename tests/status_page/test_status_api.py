@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +17,7 @@ from configdb_sync.status_page import queries
 from configdb_sync.status_page.api import StatusApi
 from configdb_sync.status_page.queries import History
 from configdb_sync.store.database import Database
+from configdb_sync.store.findings import Finding, FindingKind, Findings
 from configdb_sync.store.opening import open_store
 from configdb_sync.store.runs import PastRuns
 from configdb_sync.store.schema import NODES, OPEN_PROBLEMS, RECORDS, RUNS
@@ -24,6 +26,7 @@ from configdb_sync.store.versions import VersionStore
 from configdb_sync.tenants.registry import Registry
 from configdb_sync.tenants.requests import Context
 from tests.status_page.filled_environment import SOURCES, fill_database
+from tests.support.clocks import ManualClock
 
 ENV = 4242
 LEVELS = (("nodes", "%{uid}"),)
@@ -128,3 +131,18 @@ def test_what_is_kept_is_told_until_something_changes(
 def test_the_level_of_a_node(levels: tuple[tuple[str, str], ...], found: object) -> None:
     told = History(None, None, None, Masker(b"k" * 32), levels)  # type: ignore[arg-type]
     assert told.addresses(5, None, None).of_node("7", "node-7.x") == found
+
+
+def test_findings_settled_since_a_time(api: StatusApi, database: Database) -> None:
+    clock = ManualClock()
+    findings = Findings(database, clock)
+    then = clock.now()
+    findings.keep(ENV, [Finding(ENV, FindingKind.RUN_FAILED, "text")], lambda _: True)
+    assert api.environments({}).view["environments"][0]["findings"] == 1
+    assert "findings" not in api.environments({}, "admin").view["environments"][0]
+    findings.settle(ENV, tuple(FindingKind))
+    assert api.environments({}).view["environments"][0]["findings"] == 0
+    assert api.findings(None, ENV, {}).view["settled"] == []
+    (one,) = api.findings(None, ENV, {}, then - timedelta(days=1)).view["settled"]
+    assert one["kind"] == "run-failed"
+    findings.forget(ENV)
