@@ -239,13 +239,14 @@ class StatusApi:
         if scope is None and not owners and last_round is None:
             self._check_environment(environment)
         owned = None if scope is None else owners
-        items = environment_lists.finding_items(self._findings.open(environment), owned)
+        changed = self._findings.changes(environment)
+        items = environment_lists.finding_items(self._findings.open(environment), owned, changed)
         text = query.get("text", "").casefold()
         items = [one for one in items if any(text in str(value).casefold() for value in one.values())]
         start = _place_after([environment_lists.finding_marker(one) for one in items], query.get("marker"))
         page = page_of(items[start:], limit, environment_lists.finding_marker)
         lately = self._findings.settled_since(since or self.clock.now() - _SETTLED, environment)
-        settled = environment_lists.finding_items(lately, owned)
+        settled = environment_lists.finding_items(lately, owned, changed)
         view = representations.findings_view(
             environment, len(items), page, limit, settled=settled, last_round=last_round, query=query, scope=scope
         )

@@ -123,8 +123,10 @@ def chosen_overrides(items: Iterable[Item], text: str, only: str, before: dateti
     return [item for item in items if wanted(item)]
 
 
-def finding_items(found: Iterable[KeptFinding], owned: Collection[str] | None) -> list[Item]:
-    """Return findings as the API shows them."""
+def finding_items(
+    found: Iterable[KeptFinding], owned: Collection[str] | None, changes: Mapping[str, Sequence[str]]
+) -> list[Item]:
+    """Return findings as the API shows them; ``changes``: how files differ, by the identity of the finding."""
     return [
         {
             "kind": one.finding.kind.value,
@@ -134,6 +136,7 @@ def finding_items(found: Iterable[KeptFinding], owned: Collection[str] | None) -
             "level": one.finding.level or None,
             "key": one.finding.key or None,
             "count": one.finding.count,
+            "changes": list(changes.get(one.finding.identity, ())),
             "first_seen_at": _moment(one.first_seen),
             "last_seen_at": _moment(one.last_seen),
             "settled_at": _moment(one.settled),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from configdb_sync.clock import Clock
-from configdb_sync.jsonvalues import canonical
+from configdb_sync.jsonvalues import canonical, packed, unpacked
 from configdb_sync.names import natural_key
 from configdb_sync.store.database import Database
-from configdb_sync.store.schema import FINDINGS, WATCH_ROUNDS
+from configdb_sync.store.schema import FINDING_CHANGES, FINDINGS, WATCH_ROUNDS
 
 SKIPPED = "SKIPPED"
 """The outcome of a round that left the environment alone, since a run was at work; else an exit code's name."""
@@ -56,7 +56,8 @@ SETTLED_BY_RUNS = frozenset(
 class Finding:
     """One finding about an environment, and what of it it is about; ``""`` where it is about the whole.
 
-    ``text``: one line, without secrets. ``count``: how many keys, problems or nodes it is about.
+    ``text``: one line, without secrets. ``count``: how many keys, problems or nodes it is about. ``changes``: how a
+    file differs, a line for each key, with secrets masked; they are no part of what it is.
     """
 
     environment: int
@@ -67,6 +68,7 @@ class Finding:
     level: str = ""
     key: str = ""
     count: int = 1
+    changes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def identity(self) -> str:
@@ -124,7 +126,8 @@ class Findings:
             for identity, one in wanted.items():
                 told = {"text": one.text, "count": one.count, "last_seen": now}
                 if identity not in rows:
-                    row = asdict(one) | told | {"identity": identity, "first_seen": now}
+                    row = asdict(replace(one, changes=())) | told | {"identity": identity, "first_seen": now}
+                    del row["changes"]
                     connection.execute(sa.insert(FINDINGS).values(**row))
                     continue
                 if rows[identity].settled is not None:
@@ -138,6 +141,7 @@ class Findings:
             _settle(connection, gone, now)
             old = sa.and_(FINDINGS.c.settled < now - _KEPT.total_seconds(), FINDINGS.c.notification.is_(None))
             connection.execute(sa.delete(FINDINGS).where(here, old))
+            _keep_changes(connection, wanted)
 
         self.database.write(work)
 
@@ -156,6 +160,13 @@ class Findings:
         """Return what is so now, of one environment or all, by environment, node and kind."""
         query = sa.select(FINDINGS).where(FINDINGS.c.settled.is_(None))
         return self._kept(query if environment is None else query.where(FINDINGS.c.environment == environment))
+
+    def changes(self, environment: int) -> dict[str, tuple[str, ...]]:
+        """Return how files differ, by the identity of the finding about it."""
+        joined = FINDING_CHANGES.join(FINDINGS, FINDINGS.c.identity == FINDING_CHANGES.c.finding)
+        query = sa.select(FINDING_CHANGES).select_from(joined).where(FINDINGS.c.environment == environment)
+        rows = self.database.read(lambda connection: connection.execute(query).all())
+        return {row.finding: tuple(map(str, unpacked(row.body)["changes"])) for row in rows}
 
     def settled_since(self, moment: datetime, environment: int | None = None) -> list[KeptFinding]:
         """Return what was settled since then; it is kept for 30 days."""
@@ -251,6 +262,22 @@ def _finding(row: Any) -> Finding:
     of: Mapping[str, Any] = row._mapping  # noqa: SLF001 SQLAlchemy's own name for it
     names = ("environment", "text", "node", "data_source", "level", "key", "count")
     return Finding(kind=FindingKind(of["kind"]), **{name: of[name] for name in names})
+
+
+def _keep_changes(connection: Connection, wanted: Mapping[str, Finding]) -> None:
+    identities = list(wanted)
+    for start in range(0, len(identities), _AT_ONCE):
+        some = FINDING_CHANGES.c.finding.in_(identities[start : start + _AT_ONCE])
+        connection.execute(sa.delete(FINDING_CHANGES).where(some))
+    rows = [
+        {"finding": identity, "body": packed({"changes": list(one.changes)})}
+        for identity, one in wanted.items()
+        if one.changes
+    ]
+    if rows:
+        connection.execute(sa.insert(FINDING_CHANGES), rows)
+    there = sa.select(FINDINGS.c.identity)
+    connection.execute(sa.delete(FINDING_CHANGES).where(FINDING_CHANGES.c.finding.not_in(there)))
 
 
 def _settle(connection: Connection, identities: list[str], now: float) -> None:

@@ -36,7 +36,7 @@ class TableSet:
     sealed: tuple[SealedTable, ...] = ()
 
 
-STORE = TableSet(_MIGRATIONS, "v0002", "configdb_sync_schema", schema.SEALED)
+STORE = TableSet(_MIGRATIONS, "v0003", "configdb_sync_schema", schema.SEALED)
 """The product's own database."""
 
 

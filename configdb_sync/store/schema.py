@@ -178,6 +178,14 @@ FINDINGS = sa.Table(
 """What the watch found (U29). ``settled``: when it no longer was so, None while it is. ``notification``: the number of
 the notification in the Fuel UI that tells of it and has not been marked as read."""
 
+FINDING_CHANGES = sa.Table(
+    "finding_changes",
+    metadata,
+    sa.Column("finding", sa.String(32), primary_key=True),
+    sa.Column("body", Sealed, nullable=False),
+)
+"""How a file differs, a line for each key, of the finding of that identity."""
+
 WATCH_ROUNDS = sa.Table(
     "watch_rounds",
     metadata,
@@ -213,6 +221,7 @@ SEALED = (
     SealedTable(OVERRIDE_NOTES),
     SealedTable(RUN_REPORTS),
     SealedTable(WITHHELD),
+    SealedTable(FINDING_CHANGES),
     SealedTable(BLOBS, _readdress),
     SealedTable(VERSIONS),
 )

@@ -163,6 +163,7 @@ _FINDING = _object(
         "text": _TEXT,
         **dict.fromkeys(("node", "data_source", "level", "key"), _MAYBE_TEXT),
         "count": _COUNT,
+        "changes": _list(_TEXT),
         "first_seen_at": _TIME,
         "last_seen_at": _TIME,
         "settled_at": _MAYBE_TIME,

@@ -15,6 +15,7 @@ from configdb_sync.store.findings import Finding, FindingKind
 from configdb_sync.store.runs import AT_WORK, PastRun
 from configdb_sync.sync.ineffective_overrides import IneffectiveReason
 from configdb_sync.sync.plan import DocumentChange, NodePlan, Plan
+from configdb_sync.sync.render.wording import change_text
 
 FAILURES = frozenset({FindingKind.CONFIGDB_AWAY, FindingKind.NODES_AWAY, FindingKind.NOT_WATCHED})
 """Why there was no plan."""
@@ -26,6 +27,8 @@ _REASONS = {
     IneffectiveReason.EQUAL: "the value below it is the same",
 }
 _NAMED = 5
+_MOST_LINES = 20
+_LONGEST_LINE = 200
 _LONGEST = 500
 
 
@@ -119,7 +122,10 @@ def _drift(plan: Plan) -> Iterator[Finding]:
             text, count = _changed(change)
             moved = moves.pop(change.data_source, None)
             text += f"; overrides are to be moved to it from {change.data_source}" if moved else ""
-            yield Finding(environment, FindingKind.DRIFT, text, node.node, change.data_source, count=count)
+            lines = tuple(_lines(change))
+            yield Finding(
+                environment, FindingKind.DRIFT, text, node.node, change.data_source, count=count, changes=lines
+            )
         for name, places in moves.items():
             text = "overrides are to be moved to it"
             yield Finding(environment, FindingKind.DRIFT, text, node.node, name, count=len(places))
@@ -138,6 +144,16 @@ def _changed(change: DocumentChange) -> tuple[str, int]:
     if written - on_node:
         texts.append(f"to be written to the node: {named(map(shown_key, sorted(written - on_node)))}")
     return "; ".join(texts) or "the file is to be written anew", count
+
+
+def _lines(change: DocumentChange) -> Iterator[str]:
+    if change.first:
+        return
+    leaves = [("on the node", leaf) for leaf in change.upload] + [("to be written", leaf) for leaf in change.written]
+    for where, leaf in leaves[:_MOST_LINES]:
+        yield f"{where}: {one_line(change_text(leaf), _LONGEST_LINE)}"
+    if len(leaves) > _MOST_LINES:
+        yield f"and {len(leaves) - _MOST_LINES} more"
 
 
 def _problems(plan: Plan) -> Iterator[Finding]:

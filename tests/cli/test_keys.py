@@ -27,6 +27,7 @@ STORED: dict[str, dict[str, tuple[str, ...]]] = {
         "quiet": ("body",),
         "run_reports": ("body",),
         "withheld": ("changes",),
+        "finding_changes": ("body",),
         "document_blobs": ("body",),
         "document_versions": ("digest",),
         "override_notes": ("body",),
@@ -81,6 +82,7 @@ def story(product: Product, trees: Path) -> dict[str, tuple[object, ...]]:
     start = contents(trees)
     good(product, *run)
     good(product, "override", *MEANT, *OVERRIDE, "--type", "str", "--value-file", "-", stdin=CANARY)
+    assert product("watch", "--env", 5, "--from", trees).code == Exit.DRIFT
     good(product, *run)
     assert CANARY.encode() in b"".join(path.read_bytes() for path in trees.rglob("*.yaml"))
     assert good(product, "get", *OVERRIDE).strip() == CANARY
@@ -96,6 +98,8 @@ def story(product: Product, trees: Path) -> dict[str, tuple[object, ...]]:
 def test_the_whole_story_with_keys_leaves_nothing_in_clear(sealed: Product, trees: Path) -> None:
     story(sealed, trees)
     assert in_clear(sealed.state) == []
+    with closing(sqlite3.connect(sealed.state / "configdb-sync.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM finding_changes").fetchone() == (1,)
     for path in sealed.state.rglob("*"):
         assert not path.is_file() or CANARY.encode() not in path.read_bytes()
     assert "encrypts" in good(sealed, "keys", "list")

@@ -132,6 +132,8 @@ def test_findings_of_the_watch(shown: Shown) -> None:
     (one,) = found["findings"]
     assert (one["kind"], one["node"], one["data_source"], one["settled_at"]) == ("drift", "2", "globals", None)
     assert one["first_seen_at"] == one["last_seen_at"]
+    assert any(line.startswith("to be written: + hostile.") for line in one["changes"]), one["changes"]
+    assert "CANARY" not in json.dumps(found)
     assert (found["count"], found["findings_next"], found["settled"]) == (1, None, [])
     assert found["last_round"]["outcome"] == "DRIFT"
     assert shown.admin.get(f"{FINDINGS}?text=GLOB").json["count"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,6 +61,10 @@ def test_a_document_that_differs_is_one_finding_with_its_keys() -> None:
         "drift 4 globals 1: ConfigDB holds nothing of it yet",
         "drift 5 globals 1: the file is to be written anew",
     ]
+    assert [len(one.changes) for one in found] == [3, 21, 0, 0]
+    assert found[0].changes[0].startswith("on the node: ~ nova.debug: ")
+    assert found[1].changes[-1] == "and 980 more"
+    assert found[0] == replace(found[0], changes=()), "how it differs is no part of what it is"
     assert of_plan(plan(NodePlan("3"))) == []
 
 
