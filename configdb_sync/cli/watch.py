@@ -293,5 +293,7 @@ def _round_json(done: WatchRound) -> dict[str, Any]:
 
 
 def _json(one: KeptFinding) -> dict[str, Any]:
-    finding = {name: value for name, value in dataclasses.asdict(one.finding).items() if name != "environment"}
+    # How a file differs is told by `plan` and the status page: `--last` would read it for every finding.
+    hidden = {"environment", "changes"}
+    finding = {name: value for name, value in dataclasses.asdict(one.finding).items() if name not in hidden}
     return finding | {"first_seen": one.first_seen.isoformat(timespec="seconds")}
